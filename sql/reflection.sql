@@ -130,9 +130,26 @@ WHERE o.conrelid = :oid AND o.contype = 'f' AND o.confmatchtype = 's' AND o.conp
     )
 ORDER BY o.conname;
 
--- name: hides_rows
--- Whether row-level security of a table may hide rows from this role.
-SELECT coalesce(row_security_active(to_regclass(:table)::oid), false);
+-- name: made_by_table
+-- The columns of a table that no row can give a value for, because the table makes it.
+SELECT a.attname::text
+FROM pg_attribute AS a JOIN pg_class AS c ON c.oid = a.attrelid JOIN pg_namespace AS n ON n.oid = c.relnamespace
+WHERE n.nspname = :schema AND c.relname = :table AND a.attnum > 0 AND NOT a.attisdropped
+    AND (a.attgenerated <> '' OR a.attidentity = 'a');
+
+-- name: other_table
+-- A table that this one refers to, or that refers to it: whether this role may read it, whether row-level security may
+-- hide rows of it, and which of some columns it does not have. No row if the table is not there.
+SELECT has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT'), row_security_active(c.oid),
+    ARRAY(
+        SELECT name FROM unnest(:columns::text[]) AS name
+        WHERE NOT EXISTS (
+            SELECT FROM pg_attribute AS a
+            WHERE a.attrelid = c.oid AND a.attname = name AND a.attnum > 0 AND NOT a.attisdropped
+        )
+    )
+FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+WHERE n.nspname = :schema AND c.relname = :table;
 
 -- name: referrers
 -- The foreign keys that refer to a table or to one of its partitions: the table and the columns of each, the columns
@@ -166,3 +183,17 @@ WHERE o.contype = 'f' AND o.conparentid = 0
     AND to_jsonb(o) @> '{"conperiod": true}' IS NOT TRUE
     AND NOT (seen.hidden AND o.confdeltype IN ('a', 'r'))
 ORDER BY o.conname;
+
+-- name: unnoted_tables
+-- The tables with the rows of this one that do not note when somebody changes a row: they lack the trigger that does,
+-- or it is turned off. Each partition has a trigger of its own; what inherits in another way has none.
+WITH RECURSIVE below AS (
+    SELECT to_regclass(:table)::oid AS oid
+    UNION SELECT inhrelid FROM pg_inherits JOIN below ON inhparent = below.oid
+)
+SELECT below.oid::regclass::text FROM below JOIN pg_class USING (oid)
+WHERE relkind = 'r' AND NOT EXISTS (
+    SELECT FROM pg_trigger JOIN pg_proc ON pg_proc.oid = tgfoid
+    WHERE tgrelid = below.oid AND proname = 'mark_revised' AND tgenabled IN ('O', 'A')
+)
+ORDER BY 1;

@@ -55,6 +55,11 @@ def text_bytes(text: Column) -> Bytes:
     return np.frombuffer(data, dtype=np.uint8)[offsets[0] : offsets[-1]]
 
 
+def numbers_of(values: Column) -> npt.NDArray[Any]:
+    numbers: npt.NDArray[Any] = values.fill_null(0).to_numpy()
+    return numbers
+
+
 def has_any(text: Column, characters: bytes) -> bool:
     """Tell whether any of these characters stands in any of the texts. To tell in which of them takes much longer."""
     data = text_bytes(text)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from psycopg import sql
 
-from bulk_pipelines.columns.arrow import Bytes, Column, Numbers, buffer, compute, text_offsets
+from bulk_pipelines.columns.arrow import Bytes, Column, Numbers, buffer, compute, numbers_of, text_offsets
 from bulk_pipelines.columns.uuids import rows_of
 from bulk_pipelines.database.pool import Connection
 
@@ -132,11 +132,6 @@ def fixed(values: Column) -> npt.NDArray[Any]:
         return (numbers_of(values.cast(pa.int32())) - EPOCH_DAY).astype(">i4")
     numbers = numbers_of(values)
     return numbers.astype(numbers.dtype.newbyteorder(">"))
-
-
-def numbers_of(values: Column) -> npt.NDArray[Any]:
-    numbers: npt.NDArray[Any] = values.fill_null(0).to_numpy()
-    return numbers
 
 
 def sized(values: Column) -> tuple[npt.NDArray[np.int32], Column]:

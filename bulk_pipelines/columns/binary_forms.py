@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from bulk_pipelines.columns import array_texts, binary_copy, conversion
-from bulk_pipelines.columns.arrow import Column, bitmap, buffer, compute, text_bytes
+from bulk_pipelines.columns.arrow import Column, bitmap, buffer, compute, numbers_of, text_bytes
 from bulk_pipelines.columns.kinds import ColumnKind
 
 NUMERALS = np.isin(np.arange(256), list(b"0123456789.-"))
@@ -64,7 +64,7 @@ def numerics(text: Column) -> Column | None:
     most = int(decimals.max(initial=0))
     if most > MOST_DECIMALS:
         return None
-    signed = binary_copy.numbers_of(numbers)
+    signed = numbers_of(numbers)
     sizes = np.abs(signed).view(np.uint64)
     behind = -(-most // GROUP_DIGITS)
     if (decimals == most).all():

@@ -46,6 +46,10 @@ class ColumnKind(Enum):
     def text_form(self) -> str:
         return _TEXT_FORM[self]
 
+    @property
+    def is_number(self) -> bool:
+        return self in _NUMBERS
+
 
 _POSTGRES = {
     ColumnKind.UUID: "uuid",
@@ -68,6 +72,15 @@ _POSTGRES = {
     ColumnKind.NETWORK: "inet",
     ColumnKind.ARRAY: "text[]",
     ColumnKind.OTHER: "text",
+}
+
+_NUMBERS = {
+    ColumnKind.SMALLINT,
+    ColumnKind.INTEGER,
+    ColumnKind.BIGINT,
+    ColumnKind.NUMERIC,
+    ColumnKind.REAL,
+    ColumnKind.DOUBLE,
 }
 
 # A kind that is not named here is held as PostgreSQL writes it, as text.

@@ -4,7 +4,7 @@ How a file is read begins with what people tell of it: `options` has the words f
 command line of them, and `reading` is what was told. `files` unpacks a file and knows its fields. A file that is a
 table becomes `rows`, batches of Arrow that can be cut: `parquet_rows` reads Parquet and Arrow, and `xlsx_rows` a sheet
 of the workbook that `xlsx_book` describes, in which `xlsx_scan` finds the cells; `sheets` remembers where the header
-was. `json_objects` refuses JSON that Python would take.
+was. `row_values` makes of the values what was told of them. `json_objects` refuses JSON that Python would take.
 
 `arrow_text` gives Arrow's values as they would stand in a CSV file: numbers and times by `arrow_values`, lists and
 structures by `arrow_nested`. Before that, dictionaries and the like become plain values by `arrow_plain`, so many rows

@@ -6,11 +6,11 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from bulk_pipelines.columns.arrow import Column, Mask, compute, to_mask
+from bulk_pipelines.columns.arrow import Column, Mask, compute, nothing, to_mask
 from bulk_pipelines.formats.arrow_plain import edges_of, elements_of, is_list, lengths_of
 from bulk_pipelines.formats.arrow_values import text_of_plain
 
-NO_TEXT = pa.scalar(None, pa.string())
+NO_TEXT = nothing(1, pa.string())[0]
 CONTROL = [(chr(code), f"\\u{code:04x}") for code in range(0x20)]
 SHORT = {"\b": r"\b", "\f": r"\f", "\n": r"\n", "\r": r"\r", "\t": r"\t"}
 ESCAPES = [("\\", r"\\"), ('"', r"\""), *((mark, SHORT.get(mark, written)) for mark, written in CONTROL)]

@@ -1,6 +1,7 @@
 """The text form of Arrow's values: how each would stand in a CSV file that PostgreSQL, and an import, can read."""
 
 import io
+from collections.abc import Iterable
 
 import pyarrow as pa
 import pyarrow.csv
@@ -31,9 +32,9 @@ def refuse_unreadable(schema: pa.Schema) -> None:
             raise InvalidInput("source", told) from None
 
 
-def csv_line(row: pa.RecordBatch) -> bytes:
-    """Return one row as a line of CSV, without the end of the line."""
-    columns = {str(number): text_of(values) for number, values in enumerate(row.columns)}
+def csv_line(row: Iterable[Column]) -> bytes:
+    """Return one row of columns as a line of CSV, without the end of the line."""
+    columns = {str(number): text_of(values) for number, values in enumerate(row)}
     out = io.BytesIO()
     options = pyarrow.csv.WriteOptions(include_header=False, quoting_style="needed")
     pyarrow.csv.write_csv(pa.table(columns), out, options)
@@ -41,4 +42,4 @@ def csv_line(row: pa.RecordBatch) -> bytes:
 
 
 def header_line(names: list[str]) -> bytes:
-    return csv_line(pa.RecordBatch.from_pydict({str(number): [name] for number, name in enumerate(names)}))
+    return csv_line(pa.array([name]) for name in names)

@@ -7,8 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from bulk_pipelines.columns import timestamps, uuids
-from bulk_pipelines.columns.arrow import Column, Numbers, bitmap, buffer, compute, text_offsets
-from bulk_pipelines.columns.binary_copy import numbers_of
+from bulk_pipelines.columns.arrow import Column, Numbers, bitmap, buffer, compute, numbers_of, text_offsets
 
 UTC = frozenset({"utc", "z", "gmt", "zulu", "etc/utc", "etc/gmt", "etc/zulu", "+00:00", "-00:00", "+0000", "-0000"})
 UNITS = {"s": "seconds", "ms": "milliseconds", "us": "microseconds"}

@@ -4,7 +4,7 @@ column. What nobody tells is recognised, if it is certain."""
 import codecs
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import Any, Self
@@ -30,6 +30,19 @@ class FileFormat(StrEnum):
     XLSX = "xlsx"
     PARQUET = "parquet"
     ARROW = "arrow"
+
+
+CSV, XLSX = frozenset({FileFormat.CSV}), frozenset({FileFormat.XLSX})
+TEXTS = CSV | {FileFormat.NDJSON, FileFormat.JSON}
+TYPED = frozenset({FileFormat.PARQUET, FileFormat.ARROW})
+MEANT_FOR = {
+    **dict.fromkeys(("delimiter", "quote", "escape"), CSV),
+    **dict.fromkeys(("no_header", "fields"), CSV | XLSX),
+    "encoding": TEXTS,
+    "skip_lines": TEXTS | XLSX,
+    "sheet": XLSX,
+}
+"""The options that have a meaning in some formats alone."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +92,19 @@ class Reading:
         the records. If the files were tables, it is CSV with a header."""
         same = replace(self, encoding=None, skip_lines=0, sheet=None, member=None)
         return replace(same, delimiter=None, quote=None, escape=None, no_header=False, fields=()) if of_table else same
+
+    @property
+    def asks_postgres(self) -> bool:
+        """Whether PostgreSQL makes the values of some column from the fields."""
+        return bool(self.expressions) or len({field for _, field in self.map}) < len(self.map)
+
+    def refuse_idle(self, formats: Collection[str]) -> None:
+        """Raise `InvalidInput` for an option that has no meaning in files of these formats."""
+        told = self.as_params()
+        found = {*formats, *(TYPED if TYPED & set(formats) else ())}  # rows do not tell which of these they were
+        for name, meant in MEANT_FOR.items():
+            if name in told and not meant & found:
+                raise InvalidInput(name, f"has no meaning in {' or '.join(sorted(found))}: leave it out")
 
     def check(self) -> None:
         marks = [mark for mark in (self.delimiter, self.quote, self.escape) if mark]
@@ -191,25 +217,30 @@ def names(name: str, value: object) -> tuple[str, ...]:
 
 
 def pairs(name: str, value: object) -> tuple[tuple[str, str], ...]:
-    """Accept a table, a JSON object as text, or texts such as COLUMN=VALUE."""
-    if isinstance(value, str) and value.startswith("{"):
-        value = loaded(name, value)
+    """Accept a table, or a list of pairs and of texts such as COLUMN=VALUE. Each of these may also be JSON as text."""
+    if isinstance(value, str) and value:
+        value = loaded(name, value) if value.startswith("[") else [value]
     if isinstance(value, Mapping):
-        found = [(key, each) for key, each in value.items()]
+        found: list[Any] = list(value.items())
     else:
-        given: Any = texts(name, value) if isinstance(value, str) else value or ()
-        found = [split(name, each) if isinstance(each, str) else each for each in given]
+        given: Any = value or ()
+        found = [pair for each in given for pair in (split(name, each) if isinstance(each, str) else [each])]
     for each in found:
-        if len(each) != 2 or not all(isinstance(part, str) for part in each) or not each[0]:
+        parts = each if isinstance(each, list | tuple) else ()
+        if len(parts) != 2 or not all(isinstance(part, str) for part in parts) or not parts[0]:
             raise InvalidInput(name, f"{str(each)[:100]} is not of the form COLUMN=VALUE")
     return tuple((key, each) for key, each in found)
 
 
-def split(name: str, told: str) -> tuple[str, str]:
+def split(name: str, told: str) -> list[tuple[str, Any]]:
+    """Return what a text tells: of one column, or as JSON."""
+    if told.startswith("{"):
+        found = loaded(name, told)
+        return list(found.items())
     column, mark, value = told.partition("=")
     if not mark or not column.strip():
         raise InvalidInput(name, f"{told[:100]!r} is not of the form COLUMN=VALUE")
-    return column.strip(), value.strip()
+    return [(column.strip(), value.strip())]
 
 
 def date_forms(name: str, value: object) -> tuple[tuple[str, str], ...]:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from bulk_pipelines.columns.arrow import compute
+from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.formats import rows, xlsx_book, xlsx_scan
 from bulk_pipelines.formats.ahead import ahead
 from bulk_pipelines.formats.sheets import KEPT, Sheet
@@ -36,7 +38,8 @@ ODD_NUMBER = r"E|^-?0\.0*\d{16,17}$|^-?[1-9][\d.]{16,17}$"
 
 @dataclass
 class Reader:
-    """Reads one sheet. `skip` rows are left out, then the header is read unless there is none."""
+    """Reads one sheet. `skip` rows are left out, then the header is read unless there is none. With `numbers`, as many
+    columns stand behind the fields, which tell of each cell whether it is a number and no text."""
 
     unpack: Unpack
     book: Book
@@ -45,6 +48,7 @@ class Reader:
     skip: int = 0
     no_header: bool = False
     given: tuple[str, ...] = ()
+    numbers: bool = False
     header: int = 0
     fields: tuple[str, ...] = ()
     first: list[tuple[int, tuple[str, ...]]] = field(default_factory=list)
@@ -64,15 +68,15 @@ class Reader:
         if not self.fields:
             raise damaged(f"the sheet {self.name} is empty")
         schema = pa.schema([(name, pa.string()) for name in numbered_apart(self.fields)])
+        if self.numbers:
+            schema = pa.schema([*schema, *(pa.field(f"is {name} a number", pa.bool_()) for name in schema.names)])
         sheet = Sheet(self.name, self.fields, self.header, tuple(self.first))
-        return schema.with_metadata(sheet.as_metadata()), self.batches(left, grids)
+        return schema.with_metadata(sheet.as_metadata()), self.batches(left, grids, schema)
 
-    def batches(self, begun: list["Grid"], others: Iterator["Grid"]) -> Iterator[pa.RecordBatch]:
-        schema = pa.schema(list(rows.OWN) + [pa.field(name, pa.string()) for name in numbered_apart(self.fields)])
-        for grid in begun:
-            yield from grid.batches(len(self.fields), schema)
-        for grid in others:
-            yield from grid.batches(len(self.fields), schema)
+    def batches(self, begun: list["Grid"], others: Iterator["Grid"], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        whole = pa.schema([*rows.OWN, *schema])
+        for grid in chain(begun, others):
+            yield from grid.batches(len(self.fields), whole, numbers=self.numbers)
 
     def note_first(self, grid: "Grid") -> None:
         for place in range(min(grid.count, KEPT)):
@@ -137,10 +141,20 @@ class Reader:
             if int(cells.rows[0]) <= self.last or (np.diff(cells.rows) < 0).any():
                 raise damaged(f"the rows of the sheet {self.name} are not in their order")
             self.last = int(cells.rows[-1])
+        if cells.unknown is not None:
+            told = f"the value of the formula in the cell {cells.unknown} of the sheet {self.name} was not saved"
+            raise InvalidInput("source", f"{told}: open the workbook in Excel or LibreOffice, and save it")
         numbers, place = np.unique(cells.rows, return_inverse=True)
-        return Grid(numbers, place, cells.columns, self.texts(cells, shared))
+        are_numbers = self.are_numbers(cells)
+        return Grid(numbers, place, cells.columns, self.texts(cells, shared, are_numbers), are_numbers)
 
-    def texts(self, cells: Cells, shared: Any) -> Any:
+    def are_numbers(self, cells: Cells) -> npt.NDArray[np.bool_]:
+        """Tell which cells are numbers, and no dates."""
+        found: npt.NDArray[np.bool_] = cells.kinds == xlsx_scan.NUMBER
+        found &= ~np.isin(cells.styles, list(self.book.dates))
+        return found
+
+    def texts(self, cells: Cells, shared: Any, are_numbers: npt.NDArray[np.bool_]) -> Any:
         """Return what the cells say."""
         found = cells.texts
         is_shared = cells.kinds == xlsx_scan.SHARED
@@ -154,11 +168,10 @@ class Reader:
         if flags.any():
             told = compute.if_else(compute.equal(found.filter(pa.array(flags)), "1"), "true", "false")
             found = replaced(found, flags, told)
-        plain = cells.kinds == xlsx_scan.NUMBER
-        dates = plain & np.isin(cells.styles, list(self.book.dates))
+        odd = are_numbers.copy()
+        dates = (cells.kinds == xlsx_scan.NUMBER) & ~odd
         if dates.any():
             found = replaced(found, dates, moments(found.filter(pa.array(dates)), self.book.from_1904))
-        odd = plain & ~dates
         odd[odd] = compute.match_substring_regex(found.filter(pa.array(odd)), ODD_NUMBER).to_numpy(zero_copy_only=False)
         if odd.any():
             written = [plainly(each) for each in found.filter(pa.array(odd)).to_pylist()]
@@ -168,12 +181,14 @@ class Reader:
 
 @dataclass(frozen=True)
 class Grid:
-    """Some rows: their numbers, and for each cell the place of its row, its column and what it says."""
+    """Some rows: their numbers, and for each cell the place of its row, its column, what it says, and whether that is a
+    number."""
 
     numbers: Ints
     place: Ints
     columns: Ints
     texts: Any
+    are_numbers: npt.NDArray[np.bool_]
 
     @property
     def count(self) -> int:
@@ -186,19 +201,25 @@ class Grid:
 
     def behind_first(self) -> "Grid":
         kept = np.flatnonzero(self.place > 0)
-        return Grid(self.numbers[1:], self.place[kept] - 1, self.columns[kept], self.texts.take(pa.array(kept)))
+        texts, are_numbers = self.texts.take(pa.array(kept)), self.are_numbers[kept]
+        return Grid(self.numbers[1:], self.place[kept] - 1, self.columns[kept], texts, are_numbers)
 
-    def batches(self, width: int, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    def batches(self, width: int, schema: pa.Schema, *, numbers: bool) -> Iterator[pa.RecordBatch]:
         if not self.count:
             return
         surplus = np.bincount(self.place[self.columns >= width], minlength=self.count).astype(np.int32)
-        columns = []
+        columns, flags = [], []
         for column in range(width):
             cells = np.flatnonzero(self.columns == column)
             index = np.full(self.count, -1)
             index[self.place[cells]] = cells
             columns.append(self.texts.take(pa.array(index, mask=index < 0)))
-        yield pa.RecordBatch.from_arrays([pa.array(self.numbers), pa.array(surplus), *columns], schema=schema)
+            if numbers:
+                is_number = np.zeros(self.count, dtype=bool)
+                is_number[self.place[cells]] = self.are_numbers[cells]
+                flags.append(pa.array(is_number))
+        arrays: Any = [pa.array(self.numbers), pa.array(surplus), *columns, *flags]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def numbered_apart(fields: tuple[str, ...]) -> list[str]:

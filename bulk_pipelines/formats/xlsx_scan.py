@@ -15,10 +15,12 @@ import pyarrow as pa
 
 from bulk_pipelines.columns.arrow import buffer, compute
 from bulk_pipelines.formats.xlsx_book import damaged, plain, unescaped
+from bulk_pipelines.formats.xlsx_package import column_letters
 
 ROW = re.compile(rb'<row\b(?:[^>]*?\sr="(\d{1,7})")?[^>]*>')
 LETTERS = re.compile(r"([A-Z]{1,3})(\d{1,7})")
-NUMBER, SHARED, TEXT, FLAG, ERROR, DATE = range(6)
+NUMBER, SHARED, TEXT, FLAG, ERROR, DATE, UNKNOWN = range(7)
+"""What stands in a cell; `UNKNOWN` is a formula whose value was not saved."""
 KINDS = {"n": NUMBER, "s": SHARED, "str": TEXT, "inlineStr": TEXT, "b": FLAG, "e": ERROR, "d": DATE}
 
 Ints = npt.NDArray[np.int64]
@@ -26,14 +28,20 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Cells:
-    """The cells of some rows that have a value, in their order: the row of each, its column from 0 on, the kind and the
-    style, and what stands in it."""
+    """The cells of some rows that have a value or a formula, in their order: the row of each, its column from 0 on, the
+    kind and the style, and what stands in it."""
 
     rows: Ints
     columns: Ints
     kinds: Ints
     styles: Ints
     texts: Any
+
+    @property
+    def unknown(self) -> str | None:
+        """The name of the first cell whose value was not saved."""
+        found = np.flatnonzero(self.kinds == UNKNOWN)
+        return f"{column_letters(int(self.columns[found[0]]))}{self.rows[found[0]]}" if len(found) else None
 
     def take(self, places: Ints) -> "Cells":
         texts = self.texts.take(pa.array(places))
@@ -86,7 +94,11 @@ def quickly(data: bytes) -> Cells | None:
     row_of = (np.cumsum(is_row) - 1)[is_cell]
     if kinds is None or row_of[0] < 0:
         return None
-    kept = stops > starts
+    if b"<f" in data:
+        formulas = cell_of[np.flatnonzero((name == ord("f")) & (is_short | (behind == ord("/"))))]
+        lacking = formulas[(starts[formulas] == stops[formulas]) & (kinds[formulas] != TEXT)]
+        kinds[lacking] = UNKNOWN
+    kept = (stops > starts) | (kinds == UNKNOWN)
     texts = gathered(view, starts[kept], stops[kept])
     if b"&" in data or b"_x" in data:
         texts = with_characters(texts)
@@ -192,7 +204,9 @@ def parsed(data: bytes, root: bytes) -> Cells:
             kind = KINDS.get(cell.get("t", "n"))
             if kind is None:
                 raise damaged(f"a cell is of the kind {cell.get('t')!r}")
-            if text:
+            if not text and kind != TEXT and any(plain(each.tag) == "f" for each in cell):
+                kind = UNKNOWN
+            if text or kind == UNKNOWN:
                 found.append((number, column, kind, int(cell.get("s") or 0), unescaped_text(text)))
     if not found:
         return nothing()

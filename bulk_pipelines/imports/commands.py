@@ -123,11 +123,11 @@ def show_preview(sources: tuple[str, ...], options: "Options") -> None:
     from bulk_pipelines.imports.request import RequestedFile
 
     declared = options.declaration or resources.find(options.resource)
-    pool = connected() if options.reading.expressions or not declared.built_in else None
+    pool = connected() if options.reading.asks_postgres or not declared.built_in else None
     shown = []
     for source in sources:
-        found = preview(pool, options, RequestedFile.of(source), settings.current())
-        shown.append(printing.FilePreviewed(found, printing.command(sources, options, found.reading)))
+        found = preview(pool, options, RequestedFile.of(source), settings.current(), alone=len(sources) == 1)
+        shown.append(printing.FilePreviewed(found, printing.command(click.get_current_context(), found.reading)))
     output.show(shown, printing.text(shown))
     if any(each.preview.problem is not None for each in shown):
         click.get_current_context().exit(1)

@@ -11,8 +11,9 @@ from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.formats.files.values import Made
 from bulk_pipelines.resources.declaration import Key, Resource
 
-Evaluate = Callable[[pa.Table, tuple[tuple[str, str], ...]], Made]
-"""A function that makes columns of the fields of a block by expressions, each with the name of its column."""
+Evaluate = Callable[[pa.Table, tuple[tuple[str, str], ...], tuple[str, ...]], Made]
+"""A function that makes columns of the fields of a block by expressions, each with the name of its column. The columns
+that are named last get a decimal comma where an expression gives a number."""
 
 
 class Mode(StrEnum):

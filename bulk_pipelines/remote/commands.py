@@ -120,7 +120,7 @@ def show_preview(sources: tuple[str, ...], given: dict[str, Any]) -> None:
             if "://" in source:
                 raise InvalidInput("--preview", "a server previews only a file of this machine, which is sent to it")
             found = previews.of(client.imports.preview(source, **asked))
-            told = printing.command(sources, previews.options_of(asked), found.reading)
+            told = printing.command(click.get_current_context(), found.reading)
             shown.append(printing.FilePreviewed(found, told))
     output.show(shown, printing.text(shown))
     if any(each.preview.problem is not None for each in shown):
@@ -129,17 +129,10 @@ def show_preview(sources: tuple[str, ...], given: dict[str, Any]) -> None:
 
 def told(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options that were given, as the client takes them."""
-    return {name: pairs(value) if name in PAIRS else value for name, value in options.items() if value}
+    from bulk_pipelines.formats.reading import Reading
 
-
-def pairs(texts: tuple[str, ...]) -> dict[str, str]:
-    found = {}
-    for each in texts:
-        column, equals, value = each.partition("=")
-        if not equals:
-            raise InvalidInput("COLUMN=VALUE", f"{each!r} is not of this form")
-        found[column.strip()] = value.strip()
-    return found
+    read = vars(Reading.of({name: value for name, value in options.items() if name in PAIRS}))
+    return {name: dict(read[name]) if name in PAIRS else value for name, value in options.items() if value}
 
 
 def watched(client: "Client", screen: "Screen", seen: "Import") -> "Import":

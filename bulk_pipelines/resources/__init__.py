@@ -3,8 +3,8 @@
 A `declaration` has columns with `rules`, and the `reasons` for which a record can be rejected. `users`, `articles` and
 `comments` are declared in modules of their own. Tables of other people are found and declared by `adoption`, from what
 `reflection` reads in the catalogue; `written` is a declaration as files and requests have it, in the form of
-`written_form`, and `library` has the files. `comparing` tells where a declaration and its table differ, and
-`documentation` describes them all.
+`written_form`. `library` has the files, and `renewing` brings them up to date. `comparing` tells where a declaration
+and its table differ, and `documentation` describes them all.
 """
 
 from typing import NoReturn

@@ -74,28 +74,36 @@ def adopt(
     """Declare a table in a file. With `provenance` the table gets the columns by which its rows say where they come
     from. What people wrote into a declaration that is made again stays where it still makes sense."""
     reflected = reflection.reflect(connection, table)
-    reflected = replace(reflected, name=name or name_of(reflected))
-    library.check_name(reflected.name, "name")
     known = {each.name: each for each in resources.known()}
+    same = [each.name for each in known.values() if each.place == reflected.place] if again else []
+    reflected = replace(reflected, name=name or (same[0] if len(same) == 1 else name_of(reflected)))
+    library.check_name(reflected.name, "name")
     before = known.pop(reflected.name, None)
     if before is not None and before.built_in:
         raise Conflict(f"{reflected.name} is a resource already: give the other one a --name")
     if before is not None and before.place != reflected.place:
         raise Conflict(f"{before.name} is the declaration of {'.'.join(before.place)}: give the other one a --name")
     library.check_free(reflected.name, known, "name")
+    path = before and next(path for path in library.paths(chosen) if library.read(path).name == before.name)
+    if path and not again:
+        raise Conflict(f"{path} is there already: edit it, or bring it up to date with --again")
     if provenance and not reflected.provenance:
         trace(connection, reflected.place)
         reflected = replace(reflection.reflect(connection, table), name=reflected.name)
-    if again and before is not None:
-        reflected = with_words_of(reflected, before)
-    return reflected, library.write(chosen, reflected, again=again)
+    if path:
+        return library.renew(path, reflected), path
+    return reflected, library.write(chosen, reflected)
 
 
 def trace(connection: Connection, place: tuple[str, ...]) -> None:
+    table = ".".join(place)
     try:
         connection.execute("SELECT trace_imports(%s::regclass)", [reflection.quoted(connection, place)])
     except errors.InsufficientPrivilege:
-        told = f"only the owner of {'.'.join(place)} may add columns to it: adopt it --provenance as that role"
+        told = f"only the owner of {table} may add columns to it: adopt it --provenance as that role"
+        raise InvalidInput("provenance", told) from None
+    except (errors.ProgrammingError, errors.TooManyColumns) as error:
+        told = f"{table} cannot have the columns that say where its rows come from: {error.diag.message_primary}"
         raise InvalidInput("provenance", told) from None
 
 
@@ -105,38 +113,6 @@ def name_of(table: Resource) -> str:
     schema, name = (re.sub(r"[^a-z0-9_]+", "_", part.lower()).strip("_") for part in table.place)
     is_free = written.NAME.fullmatch(name) and name not in written.RESERVED
     return name if is_free else f"{schema}_{name}"
-
-
-def with_words_of(fresh: Resource, before: Resource) -> Resource:
-    """Return the declaration of the table as it is now, with what people have written into an earlier one."""
-    old = {column.name: column for column in before.columns}
-    columns = tuple(
-        column
-        if (kept := old.get(column.name)) is None or kept.type != column.type
-        else replace(
-            column,
-            says=kept.says,
-            required=kept.required or column.required,
-            fill=kept.fill,
-            rules=column.rules or kept.rules,
-            own_code=kept.own_code,
-            searchable=kept.searchable,
-            in_files=kept.in_files,
-            may_be_blank=kept.may_be_blank,
-        )
-        for column in fresh.columns
-    )
-    codes = {key.columns: key.code for key in before.keys}
-    reference_codes = {each.columns: each.code for each in before.references}
-    known = {column.name for column in columns}
-    return replace(
-        fresh,
-        says=before.says,
-        columns=columns,
-        keys=tuple(replace(key, code=codes.get(key.columns, key.code)) for key in fresh.keys),
-        references=tuple(replace(each, code=reference_codes.get(each.columns, each.code)) for each in fresh.references),
-        record_rules=tuple(each for each in before.record_rules if {each.column, each.when_column} <= known),
-    )
 
 
 def as_text(resource: Resource) -> str:

@@ -24,8 +24,9 @@ two differ.
 another folder). From then on `orders` is a resource like users: `--resource orders`, `bulk export orders`, a rule
 in `drops.toml`, and in Dagster, when its code location is loaded again, two assets whose lineage follows the
 foreign keys. Edit the file, and keep it in git. `bulk resources check` says where it and the table differ;
-`bulk resources adopt shop.orders --again` makes it anew and keeps what you wrote. A table whose name means something
-else in Dagster (`images`, `config`, `class`) is called with its schema, `shop_images`; `--name` gives another name.
+`bulk resources adopt shop.orders --again` brings it up to date and keeps what you wrote. A table whose name means
+something else in Dagster (`images`, `config`, `class`) is called with its schema, `shop_images`; `--name` gives
+another name.
 
 | field of a column | what it is for |
 | --- | --- |
@@ -41,6 +42,13 @@ else in Dagster (`images`, `config`, `class`) is called with its schema, `shop_i
 
 `[[keys]]` and `[[references]]` have a `code`, too; `[[rules]]` say that a column is `empty` `when` another one
 `has` a value.
+
+`--again` writes into the file what the table says by now and did not say when the file was written. All else stays as
+it is: comments, the order, rules, codes, names in files, what you have removed or narrowed, and references of your
+own. A column that is gone from the table goes with the comment above it; a column with a new name is a new column. If
+the type of a column changes, its rules stay where they are for text still, and `max_length` is the shorter one. The
+table `[catalogue]` at the end keeps what PostgreSQL said the last time: leave it. A file of an older version has none;
+then what you have removed comes back once.
 
 - **Values are never rounded, cut or wrapped.** What does not fit is rejected with the value and PostgreSQL's own
   words, also where PostgreSQL itself would drop a part: the time of a `date`, the date of a `time`, the offset of a

@@ -1,5 +1,6 @@
 """The declarations of adopted tables: TOML files in the folder BULK_RESOURCES, which people edit and keep in git."""
 
+import shutil
 import tomllib
 from collections.abc import Collection, Mapping
 from functools import lru_cache
@@ -24,10 +25,14 @@ def file_of(chosen: Settings, name: str) -> Path:
     return folder(chosen) / f"{name}.toml"
 
 
+def paths(chosen: Settings) -> list[Path]:
+    return sorted(folder(chosen).glob("*.toml"))
+
+
 def adopted(taken: Collection[str]) -> tuple[Resource, ...]:
     """Return the adopted resources, each behind those that it refers to where that is possible."""
     found: dict[str, Resource] = {}
-    for path in sorted(folder(settings.current()).glob("*.toml")):
+    for path in paths(settings.current()):
         resource = read(path)
         check_free(resource.name, {*taken, *found}, str(path))
         found[resource.name] = resource
@@ -70,8 +75,15 @@ def read(path: Path) -> Resource:
 @lru_cache(maxsize=1_000)
 def read_once(path: Path, _stamp: tuple[int, ...]) -> Resource:
     try:
-        given = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        return parsed(path.read_text(encoding="utf-8"), path)
+    except UnicodeDecodeError as error:
+        raise InvalidInput(str(path), f"is not TOML: {error}") from None
+
+
+def parsed(text: str, path: Path) -> Resource:
+    try:
+        given = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
         raise InvalidInput(str(path), f"is not TOML: {error}") from None
     resource = written.parse(given, str(path))
     check_name(resource.name, str(path))
@@ -100,10 +112,11 @@ def check_free(name: str, taken: Collection[str], place: str) -> None:
             )
 
 
-def write(chosen: Settings, resource: Resource, *, again: bool = False) -> Path:
-    """Write the declaration to its file, and return the path. A file that is there already is replaced only if `again`
-    is set."""
+def write(chosen: Settings, resource: Resource) -> Path:
+    """Write the declaration of a table to its file, which must not be there, and return the path."""
     import tomlkit
+
+    from bulk_pipelines.resources import renewing
 
     check_name(resource.name, "name")
     path = file_of(chosen, resource.name)
@@ -112,10 +125,31 @@ def write(chosen: Settings, resource: Resource, *, again: bool = False) -> Path:
         document.add(tomlkit.comment(line))
     for name, value in written.as_dict(resource).items():
         document.add(name, tomlkit.item(value))
+    document.add("catalogue", renewing.as_table(renewing.catalogue_of(resource)))
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with path.open("w" if again else "x", encoding="utf-8") as file:
+        with path.open("x", encoding="utf-8") as file:
             file.write(tomlkit.dumps(document))
     except FileExistsError:
-        raise Conflict(f"{path} is there already: edit it, or replace it with --again") from None
+        raise Conflict(f"{path} is there already: edit it, or bring it up to date with --again") from None
     return path
+
+
+def renew(path: Path, fresh: Resource) -> Resource:
+    """Bring the file of a declaration up to date with the catalogue, and return the declaration."""
+    from bulk_pipelines.resources import renewing
+
+    with path.open(encoding="utf-8", newline="") as file:
+        before = file.read()
+    after = renewing.renewed(before.replace("\r\n", "\n"), fresh)
+    if "\r\n" in before:
+        after = after.replace("\n", "\r\n")
+    resource = parsed(after, path)
+    if after != before:
+        # Whoever reads the file meanwhile, or dies here, finds one of the two texts whole.
+        beside = path.resolve().with_suffix(".new")
+        with beside.open("w", encoding="utf-8", newline="") as file:
+            file.write(after)
+        shutil.copymode(path, beside)
+        beside.replace(path.resolve())
+    return resource

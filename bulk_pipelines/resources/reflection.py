@@ -87,6 +87,12 @@ def quoted(connection: Connection, place: Sequence[str]) -> str:
     return sql.Identifier(*place).as_string(connection)
 
 
+def unnoted(connection: Connection, place: Sequence[str]) -> list[str]:
+    """Return the tables with the rows of a traced table in which it is not noted when somebody changes a row."""
+    values = {"table": quoted(connection, place)}
+    return [name for (name,) in connection.execute(queries.text("reflection", "unnoted_tables"), values)]
+
+
 def found(connection: Connection, table: str) -> tuple[int, str, str, str | None]:
     """Return the oid, the schema, the name and the comment of a table that imports and exports can work with."""
     row, said = None, f"{table[:100]!r} is no name"

@@ -100,6 +100,17 @@ class WrittenRule(Strict):
     code: str
 
 
+class WrittenCatalogue(Strict):
+    """What the catalogue said when a file was written. With it, a declaration that is made anew tells what people have
+    removed or narrowed from what is new in the table."""
+
+    columns: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()
+    labels: dict[str, tuple[str, ...]] = {}
+    keys: tuple[str, ...] = ()
+    references: tuple[str, ...] = ()
+
+
 class Written(Strict):
     name: str
     table: str
@@ -111,6 +122,7 @@ class Written(Strict):
     references: tuple[WrittenReference, ...] = ()
     rules: tuple[WrittenRule, ...] = ()
     referred_to_by: tuple[WrittenReferrer, ...] = ()
+    catalogue: WrittenCatalogue | None = None
 
     def resource(self) -> Resource:
         columns = tuple(each.column() for each in self.columns)

@@ -1,5 +1,9 @@
 """A table that nobody has declared, by the command line: imported, adopted, compared with its declaration, exported."""
 
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -62,3 +66,22 @@ def test_from_an_unknown_table_to_a_resource(person: Person, tmp_path: Path, dat
     assert "is not what its declaration says" in said
     assert "customer_id" not in person.says("resources", "adopt", "shop.orders", "--again").replace("client", "")
     assert 'in_files = "Order No"' in file.read_text()
+
+
+@pytest.mark.long
+def test_a_shell_runs_the_command_that_a_preview_proposes(person: Person, tmp_path: Path, database_url: str) -> None:
+    """`proposed_commands_test` draws such names; here the program itself gets what the shell makes of them."""
+    with pool.single(database_url) as connection:
+        connection.execute('CREATE TABLE shop."a, b" (id integer PRIMARY KEY, "a=b" text, "it\'s, $HOME" numeric)')
+    (person.folder / "-e.csv").write_text('id;"Na, me";"`id`";x\n1;Ann;1,5;;\n2;Bob;2,5;;\n')
+    told = ("--table", 'shop."a, b"', "--map", '{"a=b": "Na, me"}', "--map", "it's, $HOME=`id`", "--ignore-extra")
+    said = person.says("import", "--preview", "--json", *told, "--", "-e.csv", code=1)
+    (shown,) = json.loads(said[: said.rindex("]") + 1])
+    assert (shown["preview"]["judged"], shown["preview"]["rejected"]) == (2, 0)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    subprocess.run(
+        ["/bin/sh", "-c", shown["command"]], env={**person.environment, "PATH": path}, cwd=person.folder, check=True
+    )
+    with pool.single(database_url) as connection:
+        rows = connection.execute('SELECT * FROM shop."a, b" ORDER BY id').fetchall()
+    assert [(id_, name, float(value)) for id_, name, value in rows] == [(1, "Ann", 1.5), (2, "Bob", 2.5)]

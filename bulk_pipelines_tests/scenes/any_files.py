@@ -108,7 +108,7 @@ class Way:
         }
         if self.extra:
             options |= {"ignore_extra": True} if self.extra == "ignore_extra" else {"ignore": ["Not wanted"]}
-        if self.nulls and self.format not in {"ndjson", "json"}:
+        if self.nulls:
             options["nulls"] = [self.nulls]
         if self.decimal:
             options["decimal"] = ","
@@ -184,11 +184,13 @@ def csv_of(goods: Sequence[Good], way: Way) -> bytes:
 
 def json_value(column: str, value: Any, way: Way) -> str:
     """Write a value as JSON, with its numbers as they are."""
-    if isinstance(value, Decimal) and not way.decimal and way.typed:
+    if isinstance(value, Decimal) and way.typed:
         return str(value)
+    if value is None and way.nulls:
+        return json.dumps(way.nulls)
     if value is None or (way.typed and isinstance(value, bool | int | dict | list)):
         return json.dumps(value, ensure_ascii=False)
-    if way.typed and isinstance(value, float) and not way.decimal:
+    if way.typed and isinstance(value, float):
         return json.dumps(value)
     return json.dumps(text_of(column, value, replace(way, nulls="")), ensure_ascii=False)
 
@@ -224,7 +226,7 @@ def xlsx_of(goods: Sequence[Good], way: Way) -> bytes:
 
 
 def cell_of(column: str, value: Any, way: Way) -> Any:
-    number = way.typed and isinstance(value, int | float | Decimal) and not way.decimal
+    number = way.typed and isinstance(value, int | float | Decimal)
     # The library writes 16 digits, and so turns some numbers, such as 918.57, into others.
     plain = number and float(f"{float(value):.16g}") == float(value)
     if plain or (way.typed and type(value) is date and value.year > 1900 and not way.dates):
@@ -262,7 +264,7 @@ def column_of(column: str, values: list[Any], way: Way) -> Any:
     """Return a column of the type of its values; of texts, if some value is not of that type."""
     # Arrow would take a text for the list of its characters.
     is_text = column == "tags" and any(isinstance(value, str) for value in values)
-    if way.typed and column in TYPES and not way.decimal and not way.dates and not is_text:
+    if way.typed and column in TYPES and not (way.dates and column == "born") and not is_text:
         try:
             return pa.array(values, TYPES[column])
         except (pa.ArrowException, TypeError, ValueError):

@@ -1,13 +1,11 @@
 """A new import: files are dropped onto the page and sent by resumable uploads, or fetched from an address."""
 
-import json
 import re
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 from fastapi.concurrency import run_in_threadpool
@@ -18,8 +16,9 @@ from bulk_pipelines.api.door import Door, TheDoor
 from bulk_pipelines.api.imports import submitting, tables
 from bulk_pipelines.api.imports.requests import FIELDS, Address, options_of
 from bulk_pipelines.api.owners.callers import Caller
-from bulk_pipelines.console import frame
+from bulk_pipelines.console import file_options, frame
 from bulk_pipelines.console.access import Form, Sent, Viewer, refuse_strange
+from bulk_pipelines.engine.jobs.submission import Submitted
 from bulk_pipelines.errors import BulkError
 from bulk_pipelines.imports.report import beginnings
 from bulk_pipelines.imports.report.preview import Preview
@@ -44,15 +43,16 @@ def choice(resource: Resource) -> Choice:
 
 @router.get("/new/import")
 async def show(request: Request, caller: Viewer, resource: Annotated[str, Query(max_length=200)] = "") -> Response:
-    return await form(request, caller, resource)
+    return await form(request, caller, resource, {})
 
 
 async def form(
-    request: Request, caller: Viewer, chosen: str, wrong: str | None = None, status: int = 200, address: str = ""
+    request: Request, caller: Viewer, chosen: str, given: Mapping[str, str], wrong: str | None = None, status: int = 200
 ) -> Response:
+    """Show the page. The form of an address has what was given."""
     known = [choice(each) for each in await run_in_threadpool(resources.known)]
-    values = {"resources": known, "chosen": chosen, "wrong": wrong, "address": address}
-    return frame.page(request, caller, "new_import.html", status, **values)
+    values = {"resources": known, "chosen": chosen, "wrong": wrong, "given": given}
+    return frame.page(request, caller, "new_import.html", status, **values, **file_options.of_page(caller, given))
 
 
 @router.post("/new/import/preview")
@@ -64,7 +64,7 @@ async def look(
     given = {each: request.query_params[each] for each in FIELDS if request.query_params.get(each)}
     cut = request.query_params.get("cut") == "true"
     found = await run_in_threadpool(looked, door, caller, given, name, await request.body(), cut)
-    remedy = {each: text_of(value) for each, value in found.remedy.items()}
+    remedy = {each: file_options.in_field(each, value) for each, value in found.remedy.items()}
     known = await run_in_threadpool(resources.known)
     declared = next((each for each in known if each.name == found.resource), None)
     values = {"found": found, "declared": declared, "remedy": remedy, "cut": cut, "name": name}
@@ -84,26 +84,21 @@ def looked(door: Door, caller: Caller, given: Mapping[str, str], name: str, sent
     return replace(found, problem=None if found.problem is None else OPTIONS.sub("", found.problem))
 
 
-def text_of(value: Any) -> str:
-    """Return the value of an option as a form has it. Lists and pairs are JSON there, because names may hold commas."""
-    if isinstance(value, bool):
-        return "true" if value else ""
-    return str(value) if isinstance(value, str | int | float) else json.dumps(value, ensure_ascii=False)
-
-
 @router.post("/new/import")
 async def fetch(request: Request, door: TheDoor, sent: Sent) -> Response:
     """Submit an import of a file that is fetched from an address."""
-    given = sent.form
     names = ("resource", "url", "mode", "match_on", "on_error", "validate_only")
-    asked = Address.model_validate(
-        {name: given.one(name) for name in names if given.one(name)} | {"url": given.one("url")}
-    )
+    asked = {name: text for name in names if (text := sent.form.one(name))}
+    given = file_options.given_in(sent.form)
     caller = sent.caller
-    submit = partial(submitting.from_address, door, caller, caller.sender(caller.actor.name), asked)
+
+    def submit() -> Submitted:
+        told = asked | {"validate_only": "validate_only" in asked, "url": asked.get("url", "")}
+        address = Address.model_validate(told | file_options.told_in(given))
+        return submitting.from_address(door, caller, caller.sender(caller.actor.name), address)[0]
+
     try:
-        submitted, _ = await run_in_threadpool(submit)
+        submitted = await run_in_threadpool(submit)
     except BulkError as error:
-        address = asked.url if isinstance(asked.url, str) else ""
-        return await form(request, caller, given.one("resource"), str(error), 400, address)
+        return await form(request, caller, asked.get("resource", ""), asked | given, str(error), 400)
     return frame.onward(f"/console/jobs/{submitted.job.job_key}", "The import is submitted.")

@@ -115,12 +115,12 @@ if (drop) {
   const preview = document.querySelector("[data-preview]");
   const fieldset = () => [...form.querySelectorAll("select[data-column]")];
   let files = [];
-  let mapping = null;
+  const proposed = new Map();
   let looks = 0;
 
   const chosen = async (found) => {
     files = [...found];
-    mapping = null;
+    forget();
     list.replaceChildren(...files.map(line));
     form.querySelector("[type=submit]").disabled = !files.length;
     await look();
@@ -146,15 +146,39 @@ if (drop) {
     return item;
   };
 
+  // What a preview proposes stands in the fields of the form, where it can be changed.
+  const field = (name) => form.querySelector(`[name="${name}"]`);
+  const valueOf = (each) => (each.type === "checkbox" ? (each.checked ? "true" : "") : each.value);
+  const fill = (name, value) => {
+    const each = field(name);
+    if (!each) return;
+    if (each.type === "checkbox") each.checked = value === "true";
+    else each.value = value;
+    proposed.set(name, valueOf(each));
+    each.closest("details").open = true;
+  };
+
+  // For another file or resource, what was proposed for the one before means nothing.
+  const forget = () => {
+    for (const [name, value] of proposed) if (valueOf(field(name)) === value) fill(name, "");
+    proposed.clear();
+  };
+
+  // The lines of a field are a list, unless they are JSON already.
+  const listed = (text) => {
+    try {
+      if (/^[[{]/.test(text)) return JSON.parse(text) && text;
+    } catch {
+      // Lines may begin like JSON, too.
+    }
+    return JSON.stringify(text.split(/\r?\n/).filter((each) => each.trim()));
+  };
+
   const options = () => {
     const given = new URLSearchParams();
     for (const [name, value] of new FormData(form)) {
-      // The fields of the preview come last in the form, so they win.
-      if (typeof value === "string" && value && name !== "token") given.set(name, value);
-    }
-    if (mapping) {
-      given.delete("ignore_extra");
-      for (const [name, value] of Object.entries(mapping)) given.set(name, JSON.stringify(value));
+      if (typeof value !== "string" || !value.trim() || name === "token") continue;
+      given.set(name, field(name).matches("textarea") ? listed(value.trim()) : value);
     }
     return given;
   };
@@ -162,9 +186,11 @@ if (drop) {
   // Whoever corrects one column decides for all columns which field goes there.
   const corrected = () => {
     const goes = fieldset().filter((each) => each.value).map((each) => [each.dataset.column, each.value]);
-    const taken = new Set(goes.map(([, field]) => field));
-    const fields = [...fieldset()[0].options].map((each) => each.value).filter(Boolean);
-    mapping = { map: Object.fromEntries(goes), ignore: [...new Set(fields)].filter((each) => !taken.has(each)) };
+    const taken = new Set(goes.map(([, title]) => title));
+    const titles = [...fieldset()[0].options].map((each) => each.value).filter(Boolean);
+    fill("map", JSON.stringify(Object.fromEntries(goes)));
+    fill("ignore", JSON.stringify([...new Set(titles)].filter((each) => !taken.has(each))));
+    fill("ignore_extra", "");
   };
 
   // The beginning of the first file is looked at before anything is sent.
@@ -183,6 +209,8 @@ if (drop) {
     if (number !== looks) return;
     const at = document.activeElement?.dataset?.column;
     preview.innerHTML = text;
+    const remedy = preview.querySelector("[data-remedy]");
+    for (const [name, value] of Object.entries(JSON.parse(remedy?.dataset.remedy ?? "{}"))) fill(name, value);
     if (at) preview.querySelector(`[data-column="${CSS.escape(at)}"]`)?.focus();
     if (!answer.ok) {
       const words = document.createElement("p");
@@ -199,7 +227,7 @@ if (drop) {
   form.addEventListener("change", (event) => {
     if (event.target === chooser) return;
     if (event.target.matches("[data-column]")) corrected();
-    if (event.target.name === "resource") mapping = null;
+    if (event.target.name === "resource") forget();
     look();
   });
   for (const name of ["dragenter", "dragover"]) {

@@ -2,7 +2,7 @@
 once, in a transaction that may only read."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import psycopg
@@ -33,7 +33,7 @@ def check(pool: Engine, fields: Sequence[str], expressions: Sequence[tuple[str, 
                 namespaces.turn_to_theirs(connection)
                 lay_out(connection, fields)
                 constrain(connection, expression)
-                values(connection, [(name, expression)], 0, 0)
+                values(connection, query_of(expression), 0, 0)
         except psycopg.Error as error:
             raise InvalidInput("expressions", f"{name} = {expression}: {said(error)}") from None
 
@@ -51,9 +51,12 @@ def refuse_more(name: str, expression: str) -> None:
         raise InvalidInput("expressions", f"{name} = {expression[:200]}: this is not one expression of SQL")
 
 
-def evaluate(pool: Engine, table: pa.Table, expressions: Sequence[tuple[str, str]]) -> Made:
+def evaluate(
+    pool: Engine, table: pa.Table, expressions: Sequence[tuple[str, str]], commas: Collection[str] = ()
+) -> Made:
     """Return the columns that the expressions make from the fields, as text. A record at which an expression fails has
-    none, and what PostgreSQL said is returned with its number."""
+    none, and what PostgreSQL said is returned with its number. The columns `commas` get a decimal comma where an
+    expression gives a number, because the numbers of their texts have one."""
     texts = {name: column(table, name).cast(pa.string()) for name in table.column_names if is_text(table, name)}
     found: dict[str, Column] = {}
     failed: dict[int, tuple[str, str]] = {}
@@ -73,7 +76,8 @@ def evaluate(pool: Engine, table: pa.Table, expressions: Sequence[tuple[str, str
         connection.execute("SET TRANSACTION READ ONLY")
         for each in expressions:
             made: list[str | None] = [None] * table.num_rows
-            try_range(connection, each, 0, table.num_rows, made, failed)
+            query = query_of(each[1], has_commas=each[0] in commas)
+            try_range(connection, each[0], query, 0, table.num_rows, made, failed)
             found[each[0]] = pa.array(made, pa.string())
     return found, failed
 
@@ -106,7 +110,8 @@ def spoken(expression: str) -> sql.SQL:
 
 def try_range(
     connection: Connection,
-    expression: tuple[str, str],
+    name: str,
+    query: sql.Composed,
     first: int,
     stop: int,
     made: list[str | None],
@@ -116,28 +121,33 @@ def try_range(
     blame."""
     try:
         with connection.transaction():
-            for number, value in values(connection, [expression], first, stop):
+            for number, value in values(connection, query, first, stop):
                 made[number] = value
     except psycopg.errors.OperationalError:
         raise
     except psycopg.Error as error:
         if stop - first == 1:
-            failed.setdefault(first, (expression[0], said(error)))
+            failed.setdefault(first, (name, said(error)))
             return
         middle = (first + stop) // 2
-        try_range(connection, expression, first, middle, made, failed)
-        try_range(connection, expression, middle, stop, made, failed)
+        try_range(connection, name, query, first, middle, made, failed)
+        try_range(connection, name, query, middle, stop, made, failed)
 
 
-def values(
-    connection: Connection, expressions: Sequence[tuple[str, str]], first: int, stop: int
-) -> list[tuple[int, str | None]]:
-    (_, expression) = expressions[0]
+def query_of(expression: str, *, has_commas: bool = False) -> sql.Composed:
+    """Return the query for what an expression gives for some records."""
     text = expression.replace("%", "%%").replace("{", "{{").replace("}", "}}")
-    query = sql.SQL("SELECT {number}, (" + text + ")::text FROM {table} WHERE {number} >= %s AND {number} < %s")
-    return connection.execute(
-        query.format(number=sql.Identifier(NUMBER), table=FIELDS), (first, stop), prepare=False
-    ).fetchall()
+    query = "SELECT {number}, (" + text + ") AS made FROM {table} WHERE {number} >= %s AND {number} < %s"
+    made = "made::text"
+    if has_commas:
+        is_number = "(SELECT typcategory FROM pg_catalog.pg_type WHERE oid = pg_catalog.pg_typeof(made)) = 'N'"
+        made = f"CASE WHEN {is_number} THEN pg_catalog.replace(made::text, '.', ',') ELSE made::text END"
+    whole = sql.SQL("SELECT {number}, " + made + " FROM (" + query + ") AS expressed")
+    return whole.format(number=sql.Identifier(NUMBER), table=FIELDS)
+
+
+def values(connection: Connection, query: sql.Composed, first: int, stop: int) -> list[tuple[int, str | None]]:
+    return connection.execute(query, (first, stop), prepare=False).fetchall()
 
 
 def said(error: psycopg.Error) -> str:

@@ -5,7 +5,7 @@ import json
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from bulk_pipelines.errors import InvalidInput
 
@@ -45,6 +45,18 @@ def places_of(told: str, fields: Sequence[str], option: str) -> list[int]:
             return found
     names = first_of(list(fields), lambda name: json.dumps(name[:LONGEST_SHOWN], ensure_ascii=False))
     raise InvalidInput(option, f"the file has no field {with_hint(told, tuple(fields))}; it has {names}")
+
+
+def mapped(told: Iterable[tuple[str, str]], fields: Sequence[str]) -> tuple[dict[int, str], list[tuple[str, int]]]:
+    """Return the column of each field that was told to go to one; and further columns, each with the place of a field
+    that another column has already."""
+    found: dict[int, str] = {}
+    again: list[tuple[str, int]] = []
+    for column, field in told:
+        place = places_of(field, fields, "map")[0]
+        if found.setdefault(place, column) != column:
+            again.append((column, place))
+    return found, again
 
 
 def mentions(expression: str, name: str) -> bool:

@@ -8,7 +8,13 @@ from bulk_pipelines.columns.arrow import Column, Mask, compute, to_mask
 
 Made = tuple[Mapping[str, Column], Mapping[int, tuple[str, str]]]
 """The columns that expressions made; and for each row at which one failed, the column and what PostgreSQL said."""
-WITH_COMMA = r"^\s*[+-]?(?:\d{1,3}(?:[.  ']\d{3})+|\d+)?(?:,\d*)?(?:[eE][+-]?\d+)?\s*$"
+BETWEEN_THOUSANDS = r"[. '\x{2019}\x{a0}\x{202f}]"
+"""What may stand between thousands where the decimal sign is a comma: a point, an apostrophe or a space, also one at
+which no line is broken."""
+WITH_COMMA = (
+    rf"^\s*(?:[+-]?(?:[1-9]\d{{0,2}}(?:{BETWEEN_THOUSANDS}\d{{3}})+|\d+)?(?:,\d*)?(?:[eE][+-]?\d+)?"
+    r"|(?i:nan|[+-]?inf(?:inity)?))\s*$"
+)
 CLOCK_PARTS = "HIMSpTX"
 
 
@@ -31,8 +37,14 @@ def plainly(text: Column) -> Column:
 
 def with_point(text: Column) -> Column:
     """Write numbers with a decimal comma as PostgreSQL does. The result is null where a value is no such number, above
-    all where it has a point that does not separate thousands."""
+    all where it has a point that does not separate thousands: behind a zero, as in 0.125, none does."""
     valid: Mask = to_mask(compute.match_substring_regex(text, WITH_COMMA))
     text = compute.if_else(pa.array(valid), text, pa.scalar(None, pa.string()))
-    text = compute.replace_substring_regex(text, r"[.  '\s]", "")
+    text = compute.replace_substring_regex(text, rf"{BETWEEN_THOUSANDS}|\s", "")
     return compute.replace_substring(text, ",", ".")
+
+
+def with_comma(text: Column) -> Column:
+    """Write numbers that have a decimal point with a comma. So those that a file holds as numbers stand beside those of
+    its texts, and `with_point` reads both."""
+    return compute.replace_substring(text, ".", ",")

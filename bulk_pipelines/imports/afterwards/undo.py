@@ -79,6 +79,13 @@ def as_it_is(connection: Connection, resource: Resource) -> Resource:
     ).fetchone()
     if not (row and row[0]):
         raise Conflict(f"the rows of {'.'.join(resource.place)} do not say any more where they come from")
+    unnoted = reflection.unnoted(connection, found.place)
+    if unnoted:
+        raise Conflict(
+            f"changes of rows of {', '.join(unnoted)} are not noted, because the trigger for it is gone or turned off,"
+            " and nobody knows which rows were changed since. For imports from now on, drop the columns import_job,"
+            " import_line and import_revised, and adopt the table --provenance --again"
+        )
     hidden = sorted({f"{each.schema}.{each.table}" for each in found.referrers if each.hidden})
     if hidden:
         raise Conflict(

@@ -20,6 +20,11 @@ TYPES = {
     ColumnKind.TEXT_LIST: {"_text"},
 }
 
+PER_TABLE = 1_600
+OWN_COLUMNS = 5
+"""How many columns the table has of its own in which records wait (`load/staging.py`)."""
+MOST_COLUMNS = PER_TABLE - OWN_COLUMNS
+
 
 def check(connection: Connection, resource: Resource, mode: Mode) -> None:
     """Raise `InvalidInput` if no row could be loaded, whatever is in the file, or if this role could not find out which
@@ -68,8 +73,16 @@ def refuse_rules(connection: Connection, resource: Resource, mode: Mode) -> None
 
 
 def check_columns(connection: Connection, resource: Resource, mode: Mode) -> None:
-    """Raise `InvalidInput` if this role may not write the columns of an import into an adopted table."""
+    """Raise `InvalidInput` if the columns of an import into an adopted table are too many, or not this role's to
+    write."""
     place = sql.Identifier(*resource.place).as_string(connection)
+    if len(resource.columns) > MOST_COLUMNS:
+        raise InvalidInput(
+            "source",
+            f"it gives {len(resource.columns):,} columns of {place}, and an import can give {MOST_COLUMNS:,}: records"
+            f" wait in a table with {OWN_COLUMNS} more, and PostgreSQL allows {PER_TABLE:,}. Leave some out (--ignore),"
+            " and upsert them by another import",
+        )
     for right in ("INSERT", "UPDATE") if mode is Mode.UPSERT else ("INSERT",):
         values = {"table": place, "columns": [*resource.column_names, *resource.origin], "right": right}
         rows = connection.execute(queries.text("imports", "columns_without_right"), values).fetchall()

@@ -38,3 +38,5 @@ def refuse_unfit(options: Options, file: RequestedFile, chosen: Settings) -> Non
             if request.mode is Mode.UPSERT:
                 matching_key(request.declared.narrowed(found.columns), request.match_on, found.columns)
             next(iter(ranges.cut(source, found, 1 << 62)))
+            if len(files) == 1:  # of an archive, an option may be meant for another file
+                request.reading.refuse_idle(layout.formats_of(source, found))

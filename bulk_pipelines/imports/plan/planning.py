@@ -20,6 +20,7 @@ from bulk_pipelines.engine.limits import limits_of
 from bulk_pipelines.engine.outcomes import storable
 from bulk_pipelines.errors import BulkError, InvalidInput
 from bulk_pipelines.formats.files import expressions
+from bulk_pipelines.formats.reading import FileFormat
 from bulk_pipelines.imports import progress
 from bulk_pipelines.imports.context import Mode, matching_key
 from bulk_pipelines.imports.plan import agreement
@@ -87,9 +88,11 @@ def cut_up(pool: Engine, request: ImportRequest, copies: Sequence[ImportFile]) -
     them in order."""
     files: list[ImportFile] = []
     pieces: list[Piece] = []
+    formats = frozenset[FileFormat]()
     base = 0
     for file in copies:
-        found, ranges = examined(pool, request, file, base)
+        found, ranges, looks_like = examined(pool, request, file, base)
+        formats |= looks_like
         if (request.mode is Mode.UPSERT or not request.declared.built_in) and unlike(files, found):
             # An upsert is decided for all files together, and the records of an import that wait are kept together, so
             # all files must have the same columns.
@@ -99,6 +102,9 @@ def cut_up(pool: Engine, request: ImportRequest, copies: Sequence[ImportFile]) -
         pieces += [(found.number, piece) for piece in ranges]
         # No file has more lines than bytes, so two files never share a line number. An archive has none of its own.
         base += 0 if file.is_opened else found.size or 0
+    # Options of a rule for files that are dropped, or of a first import, may be meant for others of its files.
+    if formats and request.replay_of is None and not any(file.requested.version for file in copies):
+        request.reading.refuse_idle(formats)
     return [archive_of(file, files) for file in files], pieces
 
 
@@ -241,10 +247,13 @@ def land_sent(upload: Upload, file: ImportFile, request: ImportRequest, chosen: 
     return replace(file, landed=copy.url, landed_version=copy.version, size=copy.bytes, sha256=copy.sha256)
 
 
-def examined(pool: Engine, request: ImportRequest, file: ImportFile, base: int) -> tuple[ImportFile, list[Range]]:
-    """Examine a landed file and cut it into ranges. Its lines are numbered on from those of the files before it."""
+def examined(
+    pool: Engine, request: ImportRequest, file: ImportFile, base: int
+) -> tuple[ImportFile, list[Range], frozenset[FileFormat]]:
+    """Examine a landed file and cut it into ranges; return also of which formats it can be. Its lines are numbered on
+    from those of the files before it."""
     if file.landed is None:
-        return file, []
+        return file, [], frozenset()
     try:
         with opened(file) as source:
             certain = file.requested.layout or file.requested.format
@@ -255,10 +264,10 @@ def examined(pool: Engine, request: ImportRequest, file: ImportFile, base: int) 
             if request.mode is Mode.UPSERT:
                 matching_key(request.declared.narrowed(found.columns), request.match_on, found.columns)
             shifted = replace(found, first_line=found.first_line + base)
-            ranges = cutting.cut(source, shifted, RANGE_BYTES)
+            ranges, formats = cutting.cut(source, shifted, RANGE_BYTES), layout.formats_of(source, found)
     except InvalidInput as error:
-        return replace(file, landed=None, landed_version=None, note=storable(str(error))), []
-    return replace(file, layout=shifted, base_line=base), ranges
+        return replace(file, landed=None, landed_version=None, note=storable(str(error))), [], frozenset()
+    return replace(file, layout=shifted, base_line=base), ranges, formats
 
 
 def items(pieces: list[Piece]) -> Iterator[tuple[str, dict[str, Any]]]:

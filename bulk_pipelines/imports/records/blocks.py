@@ -17,6 +17,7 @@ from bulk_pipelines.imports.plan.cut import ranges
 from bulk_pipelines.imports.plan.cut.ranges import Range
 from bulk_pipelines.imports.plan.inspect.dialect import Dialect
 from bulk_pipelines.imports.plan.inspect.layout import Format, Layout
+from bulk_pipelines.imports.plan.inspect.naming import FieldMapping
 from bulk_pipelines.imports.plan.land.landed_file import LandedFile
 
 KEPT_OF_OVERSIZED = 64 * 1024
@@ -83,6 +84,8 @@ class Block:
     """The rows, if the file has rows instead of bytes that are to be parsed."""
     lines: Positions | None = None
     """The numbers of these rows."""
+    mapping: FieldMapping | None = None
+    """What the values of these rows become."""
 
     @property
     def may_hold_nul(self) -> bool:
@@ -132,7 +135,8 @@ class Block:
         """Return a record as it stands in the file, without what separates it from the next one. A row is written as a
         line of CSV."""
         if self.batch is not None:
-            return arrow_text.csv_line(self.batch.slice(index, 1).select(self.batch.schema.names[len(rows.OWN) :]))
+            assert self.mapping is not None
+            return arrow_text.csv_line(self.mapping.row_values.texts(self.batch.slice(index, 1)))
         text = self.data[self.spans.starts[index] : self.spans.stops[index]]
         if self.format is Format.CSV:
             return text.removesuffix(b"\n").removesuffix(b"\r")
@@ -150,7 +154,7 @@ def read(
 ) -> Iterator[Block]:
     """Yield the blocks of a range, from its beginning or from where an earlier reading ended."""
     if layout.format is Format.ROWS:
-        yield from row_blocks(source, piece, sizer, resume)
+        yield from row_blocks(source, layout, piece, sizer, resume)
         return
     at = resume or Position(piece.start, piece.first_line)
     record_bytes = float(FIRST_GUESS)
@@ -262,7 +266,9 @@ def first_ends(source: LandedFile, layout: Layout, start: int, stop: int) -> Ite
         yield base, data, int(ends[0]) if len(ends) else None
 
 
-def row_blocks(source: LandedFile, piece: Range, sizer: Sizer, resume: Position | None = None) -> Iterator[Block]:
+def row_blocks(
+    source: LandedFile, layout: Layout, piece: Range, sizer: Sizer, resume: Position | None = None
+) -> Iterator[Block]:
     """Yield the blocks of a range, from its beginning or from where an earlier reading ended."""
     at = resume or Position(piece.start, piece.first_line)
     schema, _ = rows.opened(source)
@@ -271,18 +277,21 @@ def row_blocks(source: LandedFile, piece: Range, sizer: Sizer, resume: Position 
         taken = [*waiting, place]
         many = sum(each.rows for each in taken) > sizer.rows
         if waiting and (many or sum(each.stop - each.start for each in taken) > sizer.max_bytes):
-            block = block_of(source, waiting, at, schema, place)
+            block = block_of(source, layout, waiting, at, schema, place)
             yield block
             at, taken = block.following, [place]
         waiting = taken
     if waiting:
-        yield block_of(source, waiting, at, schema, None)
+        yield block_of(source, layout, waiting, at, schema, None)
 
 
-def block_of(source: LandedFile, places: list[Place], at: Position, schema: pa.Schema, behind: Place | None) -> Block:
+def block_of(
+    source: LandedFile, layout: Layout, places: list[Place], at: Position, schema: pa.Schema, behind: Place | None
+) -> Block:
     table = pa.Table.from_batches([rows.read(source, each, schema) for each in places]).combine_chunks()
     batch = table.to_batches()[0]
     numbers = batch.column(0).to_numpy()
     shift = at.line - int(numbers[0])
     following = Position(places[-1].stop, shift + (int(numbers[-1]) + 1 if behind is None else behind.first))
-    return Block(Format.ROWS, b"", at, None, following, batch=batch, lines=numbers.astype(np.int64) + shift)
+    lines = numbers.astype(np.int64) + shift
+    return Block(Format.ROWS, b"", at, None, following, batch=batch, lines=lines, mapping=layout.mapping)

@@ -1,7 +1,7 @@
 """Parsing a block of JSON objects, from NDJSON or an array, into columns."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -16,22 +16,13 @@ from bulk_pipelines.imports.plan.inspect.layout import Format
 from bulk_pipelines.imports.plan.inspect.naming import FieldMapping
 from bulk_pipelines.imports.records import json_record, json_texts, parsed
 from bulk_pipelines.imports.records.blocks import Block
+from bulk_pipelines.imports.records.json_record import Wanted
 from bulk_pipelines.imports.records.parsed import Faults, Parsed, Reason
 from bulk_pipelines.resources.declaration import Column, Resource
 
 LEAST_BLOCK = 1024
 # A part of the block that Arrow refuses is looked at record by record if it has no more records than this.
 FEW = 128
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """What the records of a file must be. Fields that the resource has no column for are ignored, or refused."""
-
-    resource: Resource
-    schema: pa.Schema
-    ignored: frozenset[str] = frozenset()
-    ignore_extra: bool = False
 
 
 def schema_of(resource: Resource) -> pa.Schema:
@@ -73,7 +64,8 @@ def parse(block: Block, resource: Resource, mapping: FieldMapping | None = None)
     for record, reason in parsed.undecodable(block).items():
         faults.add(record, reason)
         unreadable.add(record)
-    wanted = Wanted(resource, schema, ignored, mapping is not None and mapping.ignore_extra)
+    told = mapping or FieldMapping()
+    wanted = Wanted(resource, schema, ignored, told.ignore_extra, told.decimal is not None, told.nulls)
     pieces = [judged(block, sorted(unreadable - faults.keys()), wanted, faults)]
     for first, last in gaps(len(block.spans), sorted(unreadable)):
         pieces.extend(sift(block, text, first, last, wanted, faults))
@@ -139,7 +131,9 @@ def sift(block: Block, text: bytes, first: int, last: int, wanted: Wanted, fault
     """Read these records as columns. If Arrow refuses them, try each half, down to a few records, and look at these one
     by one."""
     lines = text[block.spans.starts[first] : block.spans.stops[last - 1]]
-    table = read(lines if wanted.resource.built_in else json_texts.quoted(lines, wanted.resource), last - first, wanted)
+    if not wanted.resource.built_in:
+        lines = json_texts.quoted(lines, wanted.resource, has_commas=wanted.has_commas)
+    table = read(lines, last - first, wanted)
     if table is not None:
         yield np.arange(first, last), table
     elif last - first <= FEW:
@@ -171,9 +165,7 @@ def judged(block: Block, records: list[int], wanted: Wanted, faults: Faults) -> 
     """Look at records one by one. Add the reasons against each to the faults, and return as rows what can be read."""
     lines: dict[int, bytes] = {}
     for record in records:
-        line, reasons = json_record.judge(
-            block.raw(record), wanted.resource, wanted.ignored, ignore_extra=wanted.ignore_extra
-        )
+        line, reasons = json_record.judge(block.raw(record), wanted)
         if reasons:
             faults[record] += reasons
         if line is not None:

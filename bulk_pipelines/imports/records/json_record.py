@@ -1,8 +1,10 @@
 """Judging one JSON record that Arrow could not read into columns: what is wrong with it, and what is left of it."""
 
 import json
-from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Any
+
+import pyarrow as pa
 
 from bulk_pipelines.columns.kinds import ColumnKind
 from bulk_pipelines.formats.json_objects import pairs_once, refuse_constant
@@ -18,9 +20,21 @@ class Number(str):
     __slots__ = ()
 
 
-def judge(
-    raw: bytes, resource: Resource, ignored: Collection[str] = (), *, ignore_extra: bool = False
-) -> tuple[bytes | None, list[Reason]]:
+@dataclass(frozen=True)
+class Wanted:
+    """What the records of a file must be. Fields that the resource has no column for are ignored, or refused."""
+
+    resource: Resource
+    schema: pa.Schema
+    ignored: frozenset[str] = frozenset()
+    ignore_extra: bool = False
+    has_commas: bool = False
+    """Whether the numbers of texts have a decimal comma."""
+    nulls: tuple[str, ...] = ()
+    """The spellings of no value."""
+
+
+def judge(raw: bytes, wanted: Wanted) -> tuple[bytes | None, list[Reason]]:
     """Return the record as a line that can be read into columns, and the reasons against it. In the line, null stands
     for each value of a wrong kind. The line is None if the record is not a JSON object."""
     try:
@@ -29,27 +43,31 @@ def judge(
         return None, [Reason("malformed_record", detail=shown(str(error)))]
     if not isinstance(record, dict):
         return None, [Reason("malformed_record", detail=f"{name_of(record)} instead of an object")]
-    reasons, kept = [], {}
-    for name, value in record.items():
+    resource, reasons, kept = wanted.resource, [], dict[str, Any]()
+    for name, given in record.items():
+        value = None if isinstance(given, str) and given in wanted.nulls else given
         if name not in resource.header:
-            if ignore_extra or name in ignored:
+            if wanted.ignore_extra or name in wanted.ignored:
                 continue
             reasons.append(Reason("unknown_field", shown(name), written(value)))
             continue
         column = resource.column(resource.header[name])
         if column.judged_by_table and (column.kind is not ColumnKind.TEXT or is_text(value)):
-            kept[name] = as_text(value, column.kind)
+            kept[name] = as_text(value, column.kind, has_commas=wanted.has_commas)
         elif value is None or fits(value, column.kind):
             kept[name] = value
         else:
-            detail = f"{name_of(value)} instead of {wanted(column.kind)}"
+            detail = f"{name_of(value)} instead of {wanted_of(column.kind)}"
             reasons.append(Reason(column.code, column.name, written(value), detail))
             kept[name] = None
     return json.dumps(kept, ensure_ascii=False).encode(), reasons
 
 
-def as_text(value: Any, kind: ColumnKind) -> str | None:
-    """Write a value that the table reads itself as the text that stands for it."""
+def as_text(value: Any, kind: ColumnKind, *, has_commas: bool) -> str | None:
+    """Write a value that the table reads itself as the text that stands for it, a number with a comma where the numbers
+    of texts have one."""
+    if has_commas and kind.is_number and isinstance(value, Number):
+        return value.replace(".", ",")
     if value is None or (is_text(value) and kind is not ColumnKind.JSON):
         return None if value is None else str(value)
     return as_json(value)
@@ -128,7 +146,7 @@ def is_text(value: Any) -> bool:
     return isinstance(value, str) and not isinstance(value, Number)
 
 
-def wanted(kind: ColumnKind) -> str:
+def wanted_of(kind: ColumnKind) -> str:
     return {ColumnKind.BOOLEAN: "true or false", ColumnKind.TEXT_LIST: "a list of strings"}.get(kind, "a string")
 
 

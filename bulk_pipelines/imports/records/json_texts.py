@@ -12,7 +12,8 @@ from bulk_pipelines.formats.files.csv_ends import Positions, array_of
 from bulk_pipelines.formats.files.json_ends import BACKSLASH, COMMA, DEEPER, QUOTE, SPACE, STRUCTURAL, string_quotes
 from bulk_pipelines.resources.declaration import Resource
 
-COLON = ord(":")
+COLON, POINT = ord(":"), ord(".")
+NUMBERS = {kind for kind in ColumnKind if kind.is_number}
 MARKS = STRUCTURAL.copy()
 MARKS[COLON] = True
 BLANK = np.zeros(256, dtype=bool)
@@ -20,10 +21,11 @@ BLANK[list(SPACE)] = True
 NULL = np.frombuffer(b"null", dtype=np.uint8)
 
 
-def quoted(lines: bytes, resource: Resource) -> bytes:
+def quoted(lines: bytes, resource: Resource, *, has_commas: bool = False) -> bytes:
     """Return the same objects with a string for every value but null. Texts stay as they are, so that a number is no
     text; JSON is put into quotes even if it is a string. What is not well-formed comes out as something that cannot be
-    read, or whose values the table refuses."""
+    read, or whose values the table refuses. If the numbers of texts have a decimal comma, those of JSON get one, too,
+    where they go to columns of numbers."""
     view = array_of(lines)
     strings = string_quotes(lines)
     colons, ends = values_of(view, strings)
@@ -35,6 +37,9 @@ def quoted(lines: bytes, resource: Resource) -> bytes:
     of_text = named(view, strings, colons, resource, {ColumnKind.TEXT})
     of_json = named(view, strings, colons, resource, {ColumnKind.JSON})
     wrapped = (ends > starts) & ~of_text & ~is_null(view, starts, ends) & ((first != QUOTE) | of_json)
+    if has_commas:
+        of_numbers = wrapped & (DEEPER[first] == 0) & named(view, strings, colons, resource, NUMBERS)
+        view = with_commas(view, starts[of_numbers], ends[of_numbers])
     starts, ends = starts[wrapped], ends[wrapped]
     if not len(starts):
         return lines
@@ -46,6 +51,15 @@ def quoted(lines: bytes, resource: Resource) -> bytes:
     # Where a quote is escaped that begins the value, the quote around the value comes first: the sort is stable.
     order = np.argsort(places, kind="stable")
     return np.insert(view, places[order], given[order].astype(np.uint8)).tobytes()
+
+
+def with_commas(view: Bytes, starts: Positions, ends: Positions) -> Bytes:
+    """Return the bytes with a comma for each point of these values."""
+    points = np.flatnonzero(view == POINT)
+    owner = np.searchsorted(starts, points, side="right") - 1
+    changed = view.copy()
+    changed[points[(owner >= 0) & (points < np.append(ends, 0)[owner])]] = COMMA
+    return changed
 
 
 def values_of(view: Bytes, strings: Positions) -> tuple[Positions, Positions]:

@@ -1,6 +1,7 @@
 """Making the columns of a resource of the fields of a file: fields get the names of their columns, dates and numbers of
 other forms become ISO 8601 and plain numbers, constants and what expressions make are added."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -8,14 +9,14 @@ import pyarrow as pa
 
 from bulk_pipelines.columns import arrow
 from bulk_pipelines.columns.arrow import Column, compute, to_mask
+from bulk_pipelines.columns.kinds import ColumnKind
 from bulk_pipelines.formats.files.values import dated, with_point
+from bulk_pipelines.formats.row_values import without
 from bulk_pipelines.imports.context import Evaluate
-from bulk_pipelines.imports.plan.inspect.layout import Layout
+from bulk_pipelines.imports.plan.inspect.layout import Format, Layout
 from bulk_pipelines.imports.plan.inspect.naming import FieldMapping
 from bulk_pipelines.imports.records.parsed import Faults, Parsed, Reason, shown
 from bulk_pipelines.resources.declaration import Resource
-
-NUMBERS = {"smallint", "integer", "bigint", "numeric", "real", "double precision"}
 
 
 def mapped(parsed: Parsed, layout: Layout, resource: Resource, evaluate: Evaluate | None) -> Parsed:
@@ -23,6 +24,8 @@ def mapped(parsed: Parsed, layout: Layout, resource: Resource, evaluate: Evaluat
     mapping = layout.mapping
     if mapping is None or not parsed.table.num_rows:
         return parsed if mapping is None else replace(parsed, table=without_rows(parsed.table, mapping))
+    if mapping.nulls and layout.format is not Format.ROWS:
+        parsed = replace(parsed, table=without_nulls(parsed.table, mapping, resource))
     faults = Faults()
     faults.update(parsed.faults)
     columns = by_column(parsed.table, mapping)
@@ -31,7 +34,9 @@ def mapped(parsed: Parsed, layout: Layout, resource: Resource, evaluate: Evaluat
     if mapping.expressions:
         assert evaluate is not None
         fields = {name: arrow.column(parsed.table, name) for name in parsed.table.column_names}
-        made, failed = evaluate(pa.table({**fields, **parsed.texts}), mapping.expressions)
+        commas = mapping.made if mapping.decimal else ()
+        read = pa.table({**fields, **parsed.texts})
+        made, failed = evaluate(read, mapping.expressions, numbers_of(resource, commas))
         columns |= made
         for row, (column, said) in failed.items():
             faults.add(int(parsed.records[row]), Reason("failed_expression", column, None, shown(said)))
@@ -42,9 +47,30 @@ def mapped(parsed: Parsed, layout: Layout, resource: Resource, evaluate: Evaluat
         declared = resource.column(name)
         if name in forms:
             columns[name] = judged(parsed, faults, values, dated(values, forms[name]), name, declared.code)
-        elif mapping.decimal and declared.kind.postgres in NUMBERS:
+        elif mapping.decimal and declared.kind.is_number:
             columns[name] = judged(parsed, faults, values, with_point(values), name, declared.code)
     return replace(parsed, table=pa.table(columns), faults=dict(faults))
+
+
+def without_nulls(table: pa.Table, mapping: FieldMapping, resource: Resource) -> pa.Table:
+    """Return the fields without the values that are spelt as none. A text in a column of JSON stands in quotes there,
+    and a number among texts with a decimal comma has one, too."""
+    columns = dict(zip(mapping.fields, mapping.columns, strict=True))
+    found = {}
+    for name in table.column_names:
+        column = columns.get(name, name)
+        kind = resource.column(column).kind if column else ColumnKind.TEXT
+        nulls = mapping.nulls
+        if kind is ColumnKind.JSON:
+            nulls += tuple(json.dumps(each, ensure_ascii=False) for each in nulls)
+        elif kind.is_number and mapping.decimal:
+            nulls += tuple(each.replace(".", mapping.decimal) for each in nulls)
+        found[name] = without(arrow.column(table, name), nulls)
+    return pa.table(found)
+
+
+def numbers_of(resource: Resource, columns: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name for name in columns if resource.column(name).kind.is_number)
 
 
 def by_column(table: pa.Table, mapping: FieldMapping) -> dict[str, Column]:

@@ -5,7 +5,7 @@ import pyarrow as pa
 
 from bulk_pipelines.columns.arrow import Column, Mask, Numbers, compute
 from bulk_pipelines.counted import counted
-from bulk_pipelines.formats import arrow_sizes, rows
+from bulk_pipelines.formats import arrow_sizes
 from bulk_pipelines.formats.arrow_text import text_of
 from bulk_pipelines.formats.files.fields import mentions
 from bulk_pipelines.imports.plan.inspect.layout import Layout
@@ -29,13 +29,14 @@ def parse(block: Block, layout: Layout, resource: Resource, max_record_bytes: in
     read_by = [expression for _, expression in layout.mapping.expressions]
     groups = [key.columns for key in resource.keys] + [each.columns for each in resource.references]
     tied = {name for columns_of in groups for name in columns_of}
-    given = zip(layout.mapping.fields, layout.mapping.columns, block.batch.columns[len(rows.OWN) :], strict=True)
-    for field, column, found in given:
-        values = without(found, layout.mapping.nulls)
+    as_told = layout.mapping.row_values
+    for place, values in enumerate(as_told.given(block.batch)):
+        field, column = layout.mapping.fields[place], layout.mapping.columns[place]
         held = as_kind(values, resource.column(column), compared=column in tied) if column else text_of(values)
-        columns[field] = readable(held, column or field, faults)
+        columns[field] = readable(as_told.as_text(place, values, held), column or field, faults)
         if column and not pa.types.is_string(values.type) and any(mentions(each, field) for each in read_by):
-            texts[field] = text_of(values)
+            # What is no text is noted of the column already.
+            texts[field] = readable(as_told.as_text(place, values, text_of(values)), field, Faults())
     if block.batch.nbytes > max_record_bytes:
         sizes = sizes_of(block.batch)
         for row in np.flatnonzero(sizes > max_record_bytes).tolist():
@@ -61,13 +62,6 @@ def sizes_of(batch: pa.RecordBatch) -> Numbers:
         elif pa.types.is_nested(kind):
             sizes += arrow_sizes.sizes(values)
     return sizes
-
-
-def without(values: Column, nulls: tuple[str, ...]) -> Column:
-    """Return the values without those that are spelt as no value."""
-    if not nulls or not pa.types.is_string(values.type):
-        return values
-    return compute.if_else(compute.is_in(values, pa.array(nulls)), pa.scalar(None, pa.string()), values)
 
 
 def readable(values: Column, name: str, faults: Faults) -> Column:

@@ -7,8 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from bulk_pipelines.columns import binary_forms, conversion, timestamps
-from bulk_pipelines.columns.arrow import Column, compute
-from bulk_pipelines.columns.binary_copy import numbers_of
+from bulk_pipelines.columns.arrow import Column, compute, numbers_of
 from bulk_pipelines.columns.kinds import ColumnKind
 from bulk_pipelines.formats.arrow_nested import array_of
 from bulk_pipelines.formats.arrow_plain import is_list

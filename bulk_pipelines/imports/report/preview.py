@@ -45,8 +45,6 @@ JUDGED = 1_000
 """How many records are judged."""
 SHOWN = 10
 REMEDIES = 5
-PACKED_TABLE = "parquet or arrow"
-"""What is said of a table that came out of an archive: its rows do not tell what it was."""
 
 
 @dataclass(frozen=True)
@@ -100,9 +98,11 @@ class Preview:
     """How the file is to be read, with the remedy."""
 
 
-def preview(pool: Engine | None, options: Options, file: RequestedFile, chosen: Settings) -> Preview:
-    """Look at a file as an import with these options would. A pool is needed if a column is made by an expression;
-    with one, PostgreSQL is also asked for the values that only it can read."""
+def preview(
+    pool: Engine | None, options: Options, file: RequestedFile, chosen: Settings, *, alone: bool = True
+) -> Preview:
+    """Look at a file as an import with these options would. A pool is needed if an expression makes a column; with one,
+    PostgreSQL is also asked for values that only it can read. Beside other files, some option may be meant for them."""
     request = options.request((file,))
     known = Preview(file.name or addresses.redacted(file.source), request.resource, reading=request.reading)
     with tempfile.TemporaryDirectory(prefix="bulk-preview-") as folder:
@@ -124,6 +124,8 @@ def preview(pool: Engine | None, options: Options, file: RequestedFile, chosen: 
                 try:
                     found, said, helpful = improved(look, tried)
                     remedy |= helpful
+                    if alone and not found.files:
+                        request.reading.refuse_idle((found.format or "").split(" or "))
                     reading = replace(tried.reading, **helpful)
                     return replace(found, problem=problem or said, remedy=remedy, reading=reading)
                 except Unfit as error:
@@ -213,7 +215,7 @@ def looked_at(
         )
         told = recognised.described(source, found, request.reading)
         how = {**known.recognised, **told}
-        known = replace(known, format=how.pop("format", PACKED_TABLE), recognised=how)
+        known = replace(known, format=how.pop("format", recognised.PACKED_TABLE), recognised=how)
         validated = judged(context, source, found, pool)
         seen = with_records(with_mapping(known, request, found), validated)
         return Look(seen, context.resource, validated, found)

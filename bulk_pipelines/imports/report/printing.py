@@ -1,26 +1,20 @@
 """What the command line prints of a preview."""
 
-import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from psycopg import sql
+import click
+from click.core import ParameterSource
 
 from bulk_pipelines.counted import counted
-from bulk_pipelines.formats.flags import flag_of
-from bulk_pipelines.formats.options import FLAGS
+from bulk_pipelines.formats.flags import flag_of, flags_of
+from bulk_pipelines.formats.options import HELP
 from bulk_pipelines.formats.reading import Reading
 from bulk_pipelines.imports.report.preview import Mapped, Preview
 from bulk_pipelines.imports.report.shown import ImportShown, why
-from bulk_pipelines.imports.request import Options
-from bulk_pipelines.resources import written
 
 LONGEST = 40
-PLAIN = re.compile(r"[a-z_][a-z0-9_]*")
-"""A name that needs no quotes in SQL, unless it is a word of the language: then it may stand behind a point all the
-same."""
 
 
 @dataclass(frozen=True)
@@ -35,45 +29,22 @@ FileShown = ImportShown | Sequence[FilePreviewed]
 """What `bulk import` prints for programs: the import, or with `--preview` each of the files."""
 
 
-def command(sources: tuple[str, ...], options: Options, reading: Reading) -> str:
-    """Return the command that imports the files like this."""
-    words = ["bulk", "import", *sources, *target_of(options)]
-    told: Mapping[str, Any] = {
-        "mode": None if options.mode == "insert" else options.mode,
-        "format": options.format,
-        "compression": options.compression,
-        "match_on": options.match_on,
-        "on_error": None if options.on_error == "continue" else options.on_error,
-    }
-    for name, value in told.items():
-        words += [flag_of(name), str(value)] if value is not None else []
-    for name, value in reading.as_params().items():
-        words += flags_of(name, value)
-    return shlex.join(words)
+def command(given: click.Context, reading: Reading) -> str:
+    """Return the command line that imports the files like this. It is the one that was given, but for the preview, with
+    what is to be told of how the files are read."""
+    server = given.find_root().params.get("server")
+    words = ["bulk", *(["--server", server] if server else []), "import", *map(as_file, given.params["sources"])]
+    for option in given.command.params:
+        name = str(option.name)
+        told = name in given.params and given.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if told and isinstance(option, click.Option) and name not in (*HELP, "preview"):
+            words += [flag_of(name)] if option.is_flag else [flag_of(name), str(given.params[name])]
+    return shlex.join([*words, *flags_of(reading)])
 
 
-def target_of(options: Options) -> tuple[str, str]:
-    """Return the flag that says where the records go: to a resource, or to a table that nobody has declared."""
-    declared = options.declaration
-    if declared is None or written.job_name(declared.name) != written.UNDECLARED:
-        return "--resource", options.resource
-    return "--table", ".".join(name if PLAIN.fullmatch(name) else quoted(name) for name in declared.place)
-
-
-def quoted(name: str) -> str:
-    return sql.Identifier(name).as_string()
-
-
-def flags_of(name: str, value: Any) -> Iterator[str]:
-    if name in FLAGS:
-        yield flag_of(name)
-    elif name == "fields":
-        yield from (flag_of(name), ",".join(value))
-    elif isinstance(value, list):
-        for each in value:
-            yield from (flag_of(name), each if isinstance(each, str) else "=".join(each))
-    else:
-        yield from (flag_of(name), {"\t": "tab", "": "none"}.get(value, str(value)))
+def as_file(source: str) -> str:
+    """Return the name of a file so that it is no option, and none of the commands of `bulk import`."""
+    return f"./{source}" if source.startswith("-") or not {".", "/"} & set(source) else source
 
 
 def text(shown: Sequence[FilePreviewed]) -> str:

@@ -2,7 +2,7 @@
 for the empty field with which its records end."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,17 +53,30 @@ def closing_delimiter(validated: Validated, layout: Layout, reading: Reading) ->
     if not all(detail == LAST_IS_EMPTY.format(len(layout.fields) + 1, len(layout.fields)) for detail in details):
         return
     titles = layout.mapping.titles if layout.mapping is not None else layout.fields
-    name = f"field {len(titles) + 1}"
+    names = named((*titles, ""))
+    invented = [name for name, title in zip(names, (*titles, ""), strict=True) if name != title]
     yield Proposal(
-        f"its records end with a delimiter that the header lacks: give the empty field a name, such as {name!r}, and"
-        " leave it out (--skip-lines, --no-header, --fields and --ignore)",
+        f"its records end with a delimiter that the header lacks: give the empty field a name, such as {names[-1]!r},"
+        " and leave it out (--skip-lines, --no-header, --fields and --ignore)",
         {
             "skip_lines": layout.first_line - 1,
             "no_header": True,
-            "fields": (*titles, name),
-            "ignore": (*reading.ignore, name),
+            "fields": names,
+            "ignore": (*filter(None, reading.ignore), *invented),
         },
     )
+
+
+def named(titles: Sequence[str]) -> tuple[str, ...]:
+    """Return names for fields by their titles: a field without one, or with that of another, gets one by its number."""
+    names: list[str] = []
+    for number, title in enumerate(titles, 1):
+        name, more = title, 0
+        while not name or name in names or (name != title and name in titles):
+            name = f"field {number}" + (f".{more}" if more else "")
+            more += 1
+        names.append(name)
+    return tuple(names)
 
 
 def forms_of_dates(column: Column, values: list[str], reading: Reading) -> Iterator[Proposal]:

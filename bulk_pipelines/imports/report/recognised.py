@@ -9,6 +9,8 @@ from bulk_pipelines.imports.plan.inspect.layout import Format, Layout
 from bulk_pipelines.imports.plan.land import conversion, landing
 from bulk_pipelines.imports.plan.land.landed_file import LandedFile
 
+PACKED_TABLE = "parquet or arrow"
+"""What is said of a table that came out of an archive: its rows do not tell what it was."""
 MARKS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "pipe", " ": "space"}
 
 

@@ -82,6 +82,7 @@ def plan_file(
             sources.note(connection, job.job_id, found)
             found = sources.noted(connection, job.job_id) or found
     told = told_of(request.recipe, request.format, request.reading)
+    told = replace(told, for_others=bool(request.version))  # a rule for dropped files is for any of them
     with sources.opened(found, chosen, told, pool) as rows:
         check_needs(request.recipe, rows.columns)
         with transaction(pool) as connection:

@@ -68,15 +68,26 @@ def opened(pieces: Iterable[bytes], told: Told = NOTHING_TOLD) -> Records:
         if head.startswith(magic):
             raise InvalidInput("source", f"the file is {said}; it must be CSV, NDJSON or a JSON array, in UTF-8")
     found = {"[": Format.JSON, "{": Format.NDJSON}.get(head.lstrip()[0], Format.CSV)
-    check_format(told.format, found)
     if found is not Format.CSV and told.reading.fields:
         raise InvalidInput("fields", "names the fields of a file without a header, and records of JSON name their own")
+    check_format(told, found)
     match found:
         case Format.CSV:
             return of_csv(lines_of(head, text), told, told.reading.skip_lines)
         case Format.NDJSON:
-            return peeked(Records(found, of_lines(lines_of(head, text), told.reading.skip_lines)))
-    return peeked(Records(found, of_array(head, text)))
+            rows = of_lines(lines_of(head, text), told.reading.skip_lines)
+        case _:
+            rows = of_array(head, text)
+    nulls = frozenset(told.reading.nulls)
+    return peeked(Records(found, (without(row, nulls) for row in rows) if nulls else rows))
+
+
+def without(row: Row, nulls: frozenset[str]) -> Row:
+    """Return a record of JSON without the values that are spelt as none."""
+    return {
+        name: None if (value if isinstance(value, str) else json.dumps(value)) in nulls else value
+        for name, value in row.items()
+    }
 
 
 def in_utf8(pieces: Iterator[bytes], told: Told) -> Iterator[bytes]:
@@ -102,9 +113,12 @@ def behind_lines(head: str, text: io.TextIOWrapper, count: int) -> str:
     return head
 
 
-def check_format(wanted: Format | None, found: Format) -> None:
-    if wanted is not None and wanted is not found:
-        raise InvalidInput("format", f"the file was said to be {wanted}, but it looks like {found}")
+def check_format(told: Told, found: Format) -> None:
+    """Refuse a file that is not what it was said to be, and options that have no meaning for it."""
+    if told.format is not None and told.format is not found:
+        raise InvalidInput("format", f"the file was said to be {told.format}, but it looks like {found}")
+    if not told.for_others:
+        told.reading.refuse_idle({found})
 
 
 def peeked(records: Records) -> Records:

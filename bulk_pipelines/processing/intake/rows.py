@@ -32,6 +32,8 @@ class Told:
     reading: Reading = STANDARD
     needs: tuple[str, ...] = ()
     columns: frozenset[str] = frozenset()
+    for_others: bool = False
+    """Whether this was told of other files, too, so that some options may be meant for them."""
 
     def fields_of(self, first: Sequence[str]) -> tuple[str, ...]:
         """Return the fields of a file without a header, whose first record has these values: those that somebody

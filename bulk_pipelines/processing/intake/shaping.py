@@ -12,7 +12,7 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.formats.files import expressions, values
-from bulk_pipelines.formats.files.fields import alike, places_of, sql_names, with_hint
+from bulk_pipelines.formats.files.fields import alike, mapped, places_of, sql_names, with_hint
 from bulk_pipelines.processing.intake.rows import UNREADABLE, Records, Row, Told, check_columns, unreadable
 from bulk_pipelines.processing.request import Format
 
@@ -28,6 +28,8 @@ class Shape:
     fields: tuple[str, ...]
     names: tuple[str, ...]
     columns: Mapping[str, str]
+    again: Sequence[tuple[str, str]]
+    """Further columns, each with the field that it gets beside another one."""
     told: Told
     pool: Engine
 
@@ -58,7 +60,7 @@ class Shape:
 
     def plain(self, row: Row) -> Row:
         kept = {column: value for field, value in row.items() if (column := self.column(field))}
-        return kept | dict(self.told.reading.constants)
+        return kept | {column: row.get(field) for column, field in self.again} | dict(self.told.reading.constants)
 
     def express(self, rows: Sequence[Row], found: list[Row], wrong: dict[int, str]) -> None:
         told = self.told.reading.expressions
@@ -66,7 +68,8 @@ class Shape:
             return
         pairs = zip(self.fields, self.names, strict=True)
         table = {name: pa.array([text_of(row.get(field)) for row in rows], pa.string()) for field, name in pairs}
-        made, failed = expressions.evaluate(self.pool, pa.table(table), told)
+        commas = self.made if self.told.reading.decimal else []
+        made, failed = expressions.evaluate(self.pool, pa.table(table), told, commas)
         for column, texts in made.items():
             for row, text in zip(found, texts.to_pylist(), strict=True):
                 if UNREADABLE not in row:
@@ -96,8 +99,10 @@ def opened(records: Records, told: Told, pool: Engine) -> Records:
     if records.format in {Format.JSON, Format.NDJSON}:  # each record may have other fields than the first one
         named = [*reading.ignore, *(field for _, field in reading.map)]
         fields += [each for each in dict.fromkeys(named) if alike(each) not in map(alike, fields)]
-    shape = Shape(tuple(fields), sql_names(fields), chosen(fields, told), told, pool)
-    columns = tuple(dict.fromkeys([*filter(None, map(shape.column, fields)), *shape.made]))
+    again = [(column, fields[place]) for column, place in mapped(reading.map, fields)[1]]
+    shape = Shape(tuple(fields), sql_names(fields), chosen(fields, told), again, told, pool)
+    others = [column for column, _ in again]
+    columns = tuple(dict.fromkeys([*filter(None, map(shape.column, fields)), *others, *shape.made]))
     check_columns(columns)
     for column, _ in reading.dates:
         if column not in columns:
@@ -110,7 +115,7 @@ def chosen(fields: Sequence[str], told: Told) -> dict[str, str]:
     """Return where the fields go that the options name."""
     reading = told.reading
     found = {fields[place]: "" for field in reading.ignore for place in places_of(field, fields, "ignore")}
-    found |= {fields[places_of(field, fields, "map")[0]]: column for column, field in reading.map}
+    found |= {fields[place]: column for place, column in mapped(reading.map, fields)[0].items()}
     for column, field in reading.map:
         if column in fields and column not in found and not reading.ignore_extra:
             raise InvalidInput("map", f"the file has a field {column}, too, beside {field}: --ignore {column}")

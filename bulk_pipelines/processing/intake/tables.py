@@ -14,9 +14,10 @@ import pyarrow as pa
 
 from bulk_pipelines.counted import counted
 from bulk_pipelines.errors import BulkError, InvalidInput
-from bulk_pipelines.formats import arrow_text, parquet_rows, sheets, xlsx_book
+from bulk_pipelines.formats import parquet_rows, sheets, xlsx_book
 from bulk_pipelines.formats.files import workbooks
 from bulk_pipelines.formats.files.archives import MAGICS, Archive
+from bulk_pipelines.formats.row_values import RowValues
 from bulk_pipelines.formats.rows import Source
 from bulk_pipelines.formats.xlsx_rows import Reader
 from bulk_pipelines.processing.intake import records
@@ -46,13 +47,13 @@ def opened(source: Source, shown: str, told: Told, limits: Limits, *, inside: bo
     if head.startswith(MAGICS):
         archive = Archive(source, shown, limits)
         if archive.is_workbook:
-            records.check_format(told.format, Format.XLSX)
+            records.check_format(told, Format.XLSX)
             return peeked(Format.XLSX, told, sheet(archive, told))
         if inside:
             raise InvalidInput("source", f"{shown} is an archive in an archive: pack its files themselves")
         return members(archive, told, limits)
     found = Format.PARQUET if head.startswith(parquet_rows.PARQUET) else Format.ARROW
-    records.check_format(told.format, found)
+    records.check_format(told, found)
     read = parquet_rows.parquet if found is Format.PARQUET else parquet_rows.arrow
     try:
         file = io.BufferedReader(SeekableFile(source.size, source.read), BUFFER)
@@ -67,7 +68,8 @@ def sheet(archive: Archive, told: Told) -> Table:
     book = xlsx_book.read(archive.unpack)
     name, part = workbooks.chosen(archive, book, told.reading.sheet)
     reading = told.reading
-    return Reader(archive.unpack, book, name, part, reading.skip_lines, reading.no_header, reading.fields).table()
+    options = (reading.skip_lines, reading.no_header, reading.fields)
+    return Reader(archive.unpack, book, name, part, *options, numbers=reading.decimal is not None).table()
 
 
 def peeked(found: Format, told: Told, table: Table) -> Records:
@@ -78,22 +80,22 @@ def peeked(found: Format, told: Told, table: Table) -> Records:
         names = told.fields_of(names)
     columns = tuple(name.strip() for name in names)
     check_columns(columns)
-    return records.peeked(Records(found, values(columns, batches, frozenset(told.reading.nulls)), columns))
+    width = len(columns)
+    as_told = RowValues(width, told.reading.nulls, range(width) if told.reading.decimal else ())
+    return records.peeked(Records(found, values(columns, batches, as_told), columns))
 
 
 def broken(error: Exception) -> InvalidInput:
     return InvalidInput("source", f"the table cannot be read: {' '.join(str(error).split())[:300]}")
 
 
-def values(columns: tuple[str, ...], batches: Iterator[pa.RecordBatch], nulls: frozenset[str]) -> Iterator[Row]:
+def values(columns: tuple[str, ...], batches: Iterator[pa.RecordBatch], as_told: RowValues) -> Iterator[Row]:
     """Yield the rows of a table. The first two columns of a batch are the number of a row, and how many values it has
     too many."""
     try:
         for batch in batches:
-            numbers, surplus, *cells = batch.columns
-            texts = [arrow_text.text_of(each).to_pylist() for each in cells]
-            if nulls:
-                texts = [[None if text in nulls else text for text in each] for each in texts]
+            numbers, surplus, *_ = batch.columns
+            texts = [each.to_pylist() for each in as_told.texts(batch)]
             for number, extra, *row in zip(numbers.to_pylist(), surplus.to_pylist(), *texts, strict=True):
                 yield dict(zip(columns, row, strict=True)) if not extra else too_wide(number, len(columns), extra)
     except BulkError:
@@ -109,6 +111,7 @@ def too_wide(number: int, width: int, extra: int) -> Row:
 def members(archive: Archive, told: Told, limits: Limits) -> Records:
     """Begin to read the chosen files of an archive, one after the other. All must have the columns of the first."""
     first, *others = archive.members(told.reading.member)
+    told = replace(told, for_others=told.for_others or bool(others))
     begun = member(archive, first, told, limits)
 
     def rows() -> Iterator[Row]:

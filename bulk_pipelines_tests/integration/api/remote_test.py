@@ -1,6 +1,7 @@
 """`bulk --server`: the commands against a server, with the options that they have on a database."""
 
 import json
+import shlex
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -118,7 +119,7 @@ def test_how_a_file_is_read(api: Api, bulk: Bulk, worker: None, tmp_path: Path) 
     said = bulk("import", str(file), "--resource", "users", *told).stdout
     assert "COMPLETED: 1 read, 1 successful" in said
     refused = bulk("import", str(file), "--resource", "users", "--map", "email", code=1)
-    assert "'email' is not of this form" in refused.output
+    assert "'email' is not of the form COLUMN=VALUE" in refused.output
     assert "only an administrator" in bulk("import", str(file), "--table", "users", code=1).output
     looked = bulk("import", str(file), "--resource", "users", "--preview", code=1).stdout
     assert "cannot be imported like this" in looked
@@ -128,6 +129,12 @@ def test_how_a_file_is_read(api: Api, bulk: Bulk, worker: None, tmp_path: Path) 
     assert looked.splitlines()[-1].startswith("bulk import ")
     (told_json,) = json.loads(bulk("import", str(file), "--resource", "users", "--preview", "--json", *told).stdout)
     assert (told_json["preview"]["judged"], told_json["command"]) == (1, looked.splitlines()[-1])
+    file.write_text(file.read_text().replace(line(1).split(",")[0], line(2).split(",")[0]).replace("1@", "2@"))
+    more = ("--constant", '{"active": "true"}', "--null", "[", "--validate-only")
+    words = ("--server", api.url, "import", "--resource", "users", *told[:6], *more)
+    (told_json,) = json.loads(bulk(*words, str(file), "--preview", "--json").stdout)
+    assert shlex.split(told_json["command"])[:7] == ["bulk", *words[:3], str(file), *words[3:5]]
+    assert "1 read, 1 successful" in bulk(*shlex.split(told_json["command"])[1:]).stdout
     assert "previews only a file" in bulk("import", "s3://b/x", "--resource", "users", "--preview", code=1).output
 
 

@@ -217,3 +217,36 @@ def test_a_page_recovers_by_itself_when_the_server_is_killed_and_back(
         context.close()
         running.kill()
         running.wait()
+
+
+def test_what_a_preview_proposes_stays_until_somebody_changes_it(
+    browser: Browser, api: Api, made: Furnished, tmp_path: Path
+) -> None:
+    file, other = tmp_path / "people.csv", tmp_path / "other.csv"
+    rows = "".join(f"kept{n}@example.org;Kept {n};editor;\n" for n in range(3))
+    file.write_text("Report\nE-Mail;name;role\n" + rows)
+    other.write_text("email,name,role,more\nother@example.org,Other,reader,x\n")
+    context = logged_in(browser, api, "ada", Scope.WRITE)
+    page = context.new_page()
+    page.goto(f"{api.url}/console/new/import")
+    form = page.locator("form[data-upload]")
+    form.locator("input[type=file]").set_input_files(other)
+    extra = form.get_by_label("Ignore extra")
+    expect(extra).to_be_checked()
+    form.locator("input[type=file]").set_input_files(file)
+    preview = page.locator("[data-preview]")
+    expect(preview).to_contain_text("field 4")
+    expect(extra).not_to_be_checked()
+    expect(form.get_by_label("Skip lines")).to_have_value("2")
+    expect(form.get_by_label("No header")).to_be_checked()
+    expect(form.get_by_label("Fields", exact=True)).to_have_value("E-Mail,name,role,field 4")
+    # Looked at again because something else was changed: nothing is proposed any more, and what was proposed is kept.
+    form.get_by_label("Mode").select_option("upsert")
+    expect(preview).not_to_contain_text("They are set for you")
+    expect(preview).to_contain_text("None of the first 3 records would be rejected")
+    form.get_by_label("Spellings of no value").fill("n/a\n-")
+    form.get_by_role("button", name="Start").click()
+    job = found(made.engine, at_job(page))
+    assert (job.params["mode"], job.params["reading"]["nulls"]) == ("upsert", ["n/a", "-"])
+    assert done(made.engine, job.job_key).status == "COMPLETED"
+    context.close()

@@ -7,6 +7,7 @@ import pytest
 
 from bulk_pipelines.database import migrations, pool, samples
 from bulk_pipelines.engine.jobs.jobs import Job
+from bulk_pipelines.errors import Conflict
 from bulk_pipelines.imports.afterwards import undo
 from bulk_pipelines.imports.kind import known_kinds
 from bulk_pipelines_tests.scenes.import_jobs import Imports
@@ -59,5 +60,12 @@ def test_what_was_loaded_before_the_schema_was_dropped_is_not_taken_back(inside:
         migrations.apply(empty_database_url)
     anew = inside("bulk")
     job = loaded(anew, "eve")
+    with pytest.raises(Conflict, match="changes of rows of users are not noted"):
+        undo.undo(anew.engine, job, None)
+    with pool.single(empty_database_url) as connection:
+        connection.execute(
+            "CREATE TRIGGER noted BEFORE UPDATE ON users FOR EACH ROW WHEN (OLD.import_job IS NOT NULL)"
+            " EXECUTE FUNCTION bulk.mark_revised()"
+        )
     assert undo.undo(anew.engine, job, None) == 1
     assert set(anew.users().values()) == {"ann", "bob"}

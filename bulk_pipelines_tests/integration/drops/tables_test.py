@@ -47,6 +47,13 @@ def test_what_a_table_refers_to_is_loaded_first(inbox: Inbox, shop: Shop) -> Non
     assert shop.query("SELECT name FROM shop.customers WHERE id IN (1, 100) ORDER BY id") == [("First",), ("X",)]
 
 
+def test_a_rule_may_have_options_for_other_files(inbox: Inbox, shop: Shop) -> None:
+    inbox.drop("orders.ndjson", '{"id": 1, "customer_id": 2, "total": 9.5, "ordered": "2026-01-10"}\n')
+    (key,) = inbox.look().jobs
+    assert done(inbox, key).status == "COMPLETED"
+    assert shop.query("SELECT customer_id, total FROM shop.orders") == [(2, 9.5)]
+
+
 def test_a_table_that_cannot_be_used_holds_up_no_other(inbox: Inbox, shop: Shop) -> None:
     gone = Rule("gone*", table="shop.gone")
     keyless = Rule("notes*", table="shop.notes", mode="upsert")

@@ -17,7 +17,7 @@ from sqlalchemy import Engine
 
 from bulk_pipelines.database import namespaces
 from bulk_pipelines.database.pool import transaction
-from bulk_pipelines.formats.flags import with_reading
+from bulk_pipelines.formats.flags import flags_of, with_reading
 from bulk_pipelines.formats.reading import Reading
 from bulk_pipelines.imports import commands
 from bulk_pipelines.imports.load import rejects
@@ -75,9 +75,9 @@ def ways(draw: st.DrawFn, format_: str) -> Way:
         format_,
         draw(st.sampled_from(",;\t|")) if format_ == "csv" else ",",
         draw(st.sampled_from(["utf-8", "utf-8-sig", "cp1252", "latin-1", "utf-16"])) if format_ == "csv" else "utf-8",
-        decimal=not typed and draw(flags),
+        decimal=draw(flags),
         dates=not typed and draw(flags),
-        nulls="" if typed or format_ in {"ndjson", "json"} else draw(st.sampled_from(["", "NULL", "n/a"])),
+        nulls=draw(st.sampled_from(["", "NULL", "n/a"])),
         no_header=no_header,
         skip_lines=draw(st.integers(0, 2)) if format_ in {"csv", "xlsx"} else 0,
         packed=draw(st.sampled_from(["", "", "zip", "gzip"])),
@@ -140,7 +140,8 @@ def check_preview(engine: Engine, path: Path, options: Options, count: int, by_v
     assert len(seen.records) == min(10, count - by_value)
     assert len({each.column for each in seen.columns}) == len(seen.columns)
     assert {each.column for each in seen.columns} | set(seen.without) == set(COLUMNS)
-    words = shlex.split(printing.command((str(path),), options, seen.reading))
+    asked = [str(path), "--table", 'public."Any Goods"', "--preview", *flags_of(options.reading)]
+    words = shlex.split(printing.command(commands.group.commands["file"].make_context("import", asked), seen.reading))
     params = commands.group.commands["file"].make_context("import", words[2:]).params
     assert (params["table"], params["resource"]) == ('public."Any Goods"', None)
     assert with_reading(params)["reading"] == options.reading

@@ -4,8 +4,9 @@ first record, those that somebody told, and those that are called as columns are
 import json
 from collections.abc import Sequence
 
+from bulk_pipelines.columns.kinds import ColumnKind
 from bulk_pipelines.errors import InvalidInput
-from bulk_pipelines.formats.files.fields import alike, mentions, places_of, sql_names
+from bulk_pipelines.formats.files.fields import alike, mapped, mentions, places_of, sql_names
 from bulk_pipelines.formats.reading import Reading
 from bulk_pipelines.imports.plan.inspect import naming
 from bulk_pipelines.imports.plan.inspect.header import LONGEST_HEADER
@@ -34,11 +35,12 @@ def mapping(first: Sequence[str], resource: Resource, reading: Reading) -> tuple
     if reading.fields:
         raise InvalidInput("fields", "names the fields of a file without a header, and records of JSON name their own")
     naming.check_columns(resource, reading)
-    made = {column for column, _ in (*reading.constants, *reading.expressions)}
     told = [*reading.ignore, *(field for _, field in reading.map)]
     fields = list(dict.fromkeys([*first, *(each for each in told if not alike_in(each, first))]))
-    chosen = {place: "" for field in reading.ignore for place in places_of(field, fields, "ignore")}
-    chosen |= {places_of(field, fields, "map")[0]: column for column, field in reading.map}
+    refuse_mixed(fields, resource, reading)
+    to_columns, reading = naming.once_each(fields, reading)
+    made = naming.made_by(reading)
+    chosen = {place: "" for field in reading.ignore for place in places_of(field, fields, "ignore")} | to_columns
     called = {called: column for called, column in resource.header.items() if column not in made}
     naming.match_names(fields, called, chosen)
     absent = {called: column for called, column in called.items() if column not in chosen.values()}
@@ -59,13 +61,25 @@ def mapping(first: Sequence[str], resource: Resource, reading: Reading) -> tuple
         reading.decimal,
         reading.ignore_extra,
         tuple(fields[place] for place in used),
+        reading.nulls,
     )
+    naming.refuse_money(found.columns, resource, reading)
     given = {*found.columns, *made}
     columns = tuple(name for name in resource.column_names if name in given)
     header = resource.header
     as_called = all(header.get(title) == column for title, column in zip(found.titles, found.columns, strict=True))
-    plain = as_called and not (made or reading.dates or reading.decimal or reading.ignore_extra)
+    plain = as_called and not (made or reading.dates or reading.decimal or reading.nulls or reading.ignore_extra)
     return columns, None if plain else found
+
+
+def refuse_mixed(fields: Sequence[str], resource: Resource, reading: Reading) -> None:
+    """Refuse one field for a column of JSON and another one: JSON keeps the quotes of a text, and others do not."""
+    first, again = mapped(reading.map, fields)
+    for column, place in again:
+        kinds = [resource.column(each).kind is ColumnKind.JSON for each in (first[place], column)]
+        if any(kinds) and not all(kinds):
+            both = f"{first[place]} and {column}"
+            raise InvalidInput("map", f"{fields[place]} cannot go to {both}, because one is JSON and one is not")
 
 
 def alike_in(told: str, fields: Sequence[str]) -> bool:

@@ -6,7 +6,7 @@ from enum import StrEnum
 from bulk_pipelines.errors import InvalidInput
 from bulk_pipelines.formats import arrow_text, rows, sheets
 from bulk_pipelines.formats.reading import STANDARD as NOTHING_TOLD
-from bulk_pipelines.formats.reading import FileFormat, Reading
+from bulk_pipelines.formats.reading import TYPED, XLSX, FileFormat, Reading
 from bulk_pipelines.imports.plan.inspect import header as headers
 from bulk_pipelines.imports.plan.inspect import json_fields, naming
 from bulk_pipelines.imports.plan.inspect.dialect import STANDARD, Dialect
@@ -109,6 +109,13 @@ def inspect(
             raise InvalidInput("source", "the file is none of those that the program wrote itself")
 
 
+def formats_of(source: LandedFile, found: Layout) -> frozenset[FileFormat]:
+    """Return the formats of which the file can be: rows tell only whether they were a sheet."""
+    if found.format is not Format.ROWS:
+        return frozenset({FileFormat(found.format)})
+    return TYPED if sheets.told(rows.opened(source)[0]) is None else XLSX
+
+
 def told_format(told: str | None) -> Format | None:
     try:
         return Format(FileFormat(told.lower())) if told else None
@@ -169,7 +176,9 @@ def rows_layout(source: LandedFile, resource: Resource, reading: Reading) -> Lay
     if first is None:
         raise InvalidInput("source", "the table holds no records")
     header = arrow_text.header_line(list(fields))
-    mapping = replace(mapping, nulls=reading.nulls)
+    numbered = enumerate(mapping.columns) if reading.decimal else ()
+    commas = tuple(place for place, column in numbered if column and resource.column(column).kind.is_number)
+    mapping = replace(mapping, nulls=reading.nulls, commas=commas)
     return Layout(Format.ROWS, columns, start, first.first, header, mapping=mapping, numbered=True)
 
 

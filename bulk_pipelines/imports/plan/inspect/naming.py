@@ -3,7 +3,7 @@ case, spaces and punctuation."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from bulk_pipelines.counted import counted
@@ -13,6 +13,7 @@ from bulk_pipelines.formats.files.fields import (
     alike,
     closest,
     first_of,
+    mapped,
     mentions,
     places_of,
     sql_names,
@@ -20,10 +21,11 @@ from bulk_pipelines.formats.files.fields import (
 )
 from bulk_pipelines.formats.files.unfit import Unfit
 from bulk_pipelines.formats.reading import Reading
+from bulk_pipelines.formats.row_values import RowValues
 from bulk_pipelines.resources.declaration import Resource
 
 MOST_GUESSED = 200
-"""Among how many fields one is looked for that may mean a column."""
+"""The most fields among which one is looked for that may mean a column."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,14 @@ class FieldMapping:
     titles: tuple[str, ...] = ()
     """The names of the fields as the file has them."""
     nulls: tuple[str, ...] = ()
-    """Spellings of no value in a table, where the parser of CSV does not see to them."""
+    """Spellings of no value, where the parser of CSV does not see to them."""
+    commas: tuple[int, ...] = ()
+    """The places of the fields of a table that go to columns of numbers, if these have a decimal comma."""
+
+    @property
+    def row_values(self) -> RowValues:
+        """How the values of a table are taken."""
+        return RowValues(len(self.fields), self.nulls, self.commas)
 
     @property
     def made(self) -> tuple[str, ...]:
@@ -67,12 +76,10 @@ def mapping(fields: Sequence[str], resource: Resource, reading: Reading) -> Fiel
     names = sql_names(fields)
     check_columns(resource, reading)
     check_told(fields, resource, reading)
+    told, reading = once_each(fields, reading)
     made = made_by(reading)
     left_out = {place for field in reading.ignore for place in places_of(field, fields, "ignore")}
-    chosen: dict[int, str] = dict.fromkeys(left_out, "")
-    for column, field in reading.map:
-        place = places_of(field, fields, "map")[0]
-        chosen[place] = column
+    chosen = dict.fromkeys(left_out, "") | told
     if reading.no_header and not reading.fields:
         chosen |= {place: name for place, name in enumerate(known) if place not in chosen}
     else:
@@ -86,8 +93,29 @@ def mapping(fields: Sequence[str], resource: Resource, reading: Reading) -> Fiel
         if place not in chosen and place not in used and field not in made and not reading.ignore_extra
     ]
     refuse(fields, columns, extra, resource, reading)
+    refuse_money(columns, resource, reading)
     made_of = (reading.constants, reading.expressions, reading.dates, reading.decimal)
     return FieldMapping(names, columns, *made_of, titles=tuple(fields))
+
+
+def refuse_money(columns: Sequence[str], resource: Resource, reading: Reading) -> None:
+    """Refuse a decimal comma for columns of money, in which PostgreSQL reads `1,5` as 15 or as 1.5."""
+    money = [name for name in columns if name and resource.column(name).exact_type == "money"]
+    if reading.decimal and money:
+        raise InvalidInput(
+            "decimal",
+            f"{money[0]} is money, which the server reads by its own lc_monetary: leave the option or the column out,"
+            " or make the value by --expression, such as replace(price, ',', '.')::numeric",
+        )
+
+
+def once_each(fields: Sequence[str], reading: Reading) -> tuple[dict[int, str], Reading]:
+    """Return the column of each field that was told to go to one, and the reading, in which a further column of such a
+    field is made by the expression that is its name."""
+    found, again = mapped(reading.map, fields)
+    names = sql_names(fields)
+    more = tuple((column, f'"{names[place]}"') for column, place in again)
+    return found, replace(reading, expressions=reading.expressions + more)
 
 
 def check_columns(resource: Resource, reading: Reading) -> None:

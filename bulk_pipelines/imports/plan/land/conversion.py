@@ -108,7 +108,8 @@ class Conversion:
         book = xlsx_book.read(archive.unpack)
         name, part = workbooks.chosen(archive, book, self.reading.sheet)
         reading = self.reading
-        reader = Reader(archive.unpack, book, name, part, reading.skip_lines, reading.no_header, reading.fields)
+        told = (reading.skip_lines, reading.no_header, reading.fields)
+        reader = Reader(archive.unpack, book, name, part, *told, numbers=reading.decimal is not None)
         schema, batches = reader.table()
         yield from rows.written(schema, batches)
 

@@ -118,6 +118,30 @@ def test_rows_that_somebody_refers_to_since_do_not_take_others_with_them(
     assert sum(undo.take_back(begin_of(engine), USERS, 1)) == 1
 
 
+UNNOTED = {
+    "the trigger is gone": ("DROP TRIGGER import_revised ON users", "users"),
+    "the trigger is disabled": ("ALTER TABLE users DISABLE TRIGGER import_revised", "users"),
+    "the rows are in a child": (
+        """CREATE TABLE more_users () INHERITS (users);
+        WITH moved AS (DELETE FROM users RETURNING *) INSERT INTO more_users SELECT * FROM moved""",
+        "more_users",
+    ),
+}
+
+
+@pytest.mark.parametrize("way", UNNOTED)
+def test_nothing_is_taken_back_where_changes_are_not_noted(engine: Engine, tmp_path: Path, way: str) -> None:
+    finished(engine, written(tmp_path / "users.csv", ["changed", "free"]))
+    statement, table = UNNOTED[way]
+    with pool.transaction(engine) as connection:
+        connection.execute(statement.encode())
+        connection.execute("UPDATE users SET name = 'by hand' WHERE name = 'changed'")
+    with pytest.raises(Conflict, match=f"changes of rows of {table} are not noted"):
+        list(undo.take_back(begin_of(engine), USERS, 1))
+    with pool.transaction(engine) as connection:
+        assert connection.execute("SELECT count(*) FROM users").fetchone() == (2,)
+
+
 GUEST = """
 DO $$ BEGIN CREATE ROLE undoing; EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$;
 GRANT ALL ON SCHEMA bulk, public TO undoing; GRANT ALL ON ALL TABLES IN SCHEMA bulk, public TO undoing;

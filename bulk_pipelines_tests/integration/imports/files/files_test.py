@@ -8,6 +8,8 @@ from sqlalchemy import Engine
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.engine.states import JobState
 from bulk_pipelines.errors import InvalidInput
+from bulk_pipelines.exports import streaming
+from bulk_pipelines.exports.request import ExportRequest, Format
 from bulk_pipelines.imports.load import rejects
 from bulk_pipelines.imports.report import report
 from bulk_pipelines_tests.scenes.whole_imports import begun, imported, submitted
@@ -107,3 +109,18 @@ def test_all_files_are_no_good(engine: Engine, tmp_path: Path) -> None:
     with pytest.raises(InvalidInput) as found:
         begun(engine, submitted(engine, "users", bad))
     assert len(str(found.value)) < 3_000
+
+
+@pytest.mark.parametrize("format_", Format)
+def test_an_export_of_an_empty_table_is_refused_and_left_out_among_others(
+    engine: Engine, tmp_path: Path, format_: Format
+) -> None:
+    """No format is better off because it has a header or a schema."""
+    empty = tmp_path / "empty"
+    empty.write_bytes(b"".join(streaming.stream(engine, ExportRequest("users", format_))))
+    with pytest.raises(InvalidInput, match="no records|the file is empty"):
+        imported(engine, "users", empty)
+    job = imported(engine, "users", empty, written(tmp_path / "users.csv", "email,name,role\na@x.org,A,reader\n"))
+    assert job.status is JobState.COMPLETED_WITH_ERRORS
+    assert job.result is not None
+    assert job.result["loaded"] == 1

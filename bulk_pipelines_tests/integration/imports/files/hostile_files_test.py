@@ -111,6 +111,12 @@ GOOD = row(2, text("A2", "a@x.org"), text("B2", "A &amp; B"), text("C2", "reader
         (lambda: book(SHEET.format(HEADER + GOOD)[:-30]), "cut off"),
         (lambda: book(SHEET.format(row(5, text("A5", "x")) + row(2, text("A2", "y")))), "not in their order"),
         (lambda: book(SHEET.format("")), "is empty"),
+        (
+            lambda: book(SHEET.format(HEADER + GOOD + row(3, text("A3", "b@x.org"), '<c r="B3"><f>A2</f><v></v></c>'))),
+            "the value of the formula in the cell B3 of the sheet Sheet1 was not saved: open the workbook in Excel",
+        ),
+        (lambda: book(SHEET.format(HEADER + row(2, '<c r="AB2" t="b"><f t="shared" si="0"/></c>'))), "in the cell AB2"),
+        (lambda: book(SHEET.format(HEADER + row(2, "<c r='C2'><f>1</f><v/></c>"))), "in the cell C2"),
     ],
     ids=lambda value: "data" if callable(value) else None,
 )
@@ -133,6 +139,19 @@ def test_a_billion_cells_take_no_memory(tmp_path: Path) -> None:
     assert (seen.judged, seen.rejected, seen.reasons) == (2, 1, {"malformed_record": 1})
     assert seen.rejects[0].line == 1_048_576
     assert seen.records[0]["name"] == "A & B"
+
+
+@pytest.mark.parametrize("note", ["", "<!-- -->"])
+def test_formulas_are_what_was_saved_of_them(tmp_path: Path, note: str) -> None:
+    """The empty text is a value, and what stands before the header is not looked at. The sheet is also read by the
+    parser of XML, if it is written in another manner."""
+    lost = row(1, '<c r="A1"><f>A2</f><v/></c>')
+    header = row(2, text("A2", "email"), text("B2", "name"), text("C2", "role"), text("D2", "slug"))
+    email, name = '<c r="A3" t="str"><f>"a@" &amp; x</f><v>a@x.org</v></c>', '<c r="B3"><f>6*7</f><v>42</v></c>'
+    good = row(3, email, name, text("C3", "reader"), '<c r="D3" t="str"><f>""</f><v></v></c>')
+    seen = looked_at(tmp_path, book(SHEET.format(lost + note + header + good)), skip_lines=1, ignore=["slug"])
+    assert seen.rejected == 0
+    assert [(record["email"], record["name"]) for record in seen.records] == [("a@x.org", "42")]
 
 
 def test_a_table_of_other_types_loses_only_bad_records(tmp_path: Path) -> None:

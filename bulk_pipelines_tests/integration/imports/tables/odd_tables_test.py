@@ -5,6 +5,7 @@ import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import Engine
@@ -75,6 +76,39 @@ def test_three_hundred_columns(shop: Shop, imports: Imports) -> None:
     (_, *found) = csv.reader(io.StringIO(exported(shop, "shop.wide").decode()))
     assert [row[:3] for row in sorted(found)] == [["7", "text, as it is", "1.50"], ["8", "text, as it is", "1.50"]]
     assert all(row[295:] == ["7", "text, as it is", "1.50", "2026-01-10 00:00:00+00", "true"] for row in found)
+
+
+WIDEST = 1_595
+
+
+@pytest.fixture
+def wide(shop: Shop) -> list[str]:
+    """The names of as many columns as a table can have."""
+    names = ["id", "email", *(f"c{number}" for number in range(1_598))]
+    shop.do(f"CREATE TABLE shop.wide (id integer PRIMARY KEY, email text UNIQUE, {' int2, '.join(names[2:])} int2)")
+    return names
+
+
+@pytest.mark.parametrize("options", [{}, {"mode": "upsert"}, {"validate_only": True}], ids=str)
+def test_as_many_columns_as_an_import_can_give(
+    shop: Shop, imports: Imports, wide: list[str], options: dict[str, Any]
+) -> None:
+    """Some records wait for the others, and some are refused, also by the table."""
+    shop.do("ALTER TABLE shop.wide ADD CHECK (c0 <> 8)")
+    rows = [[str(number), email, *["7"] * (WIDEST - 2)] for number, email in enumerate(["a", "b", "c", "a", "d"])]
+    rows[1][5], rows[2][2] = "70000", "8"
+    job = loaded(shop, imports, "shop.wide", csv_of(wide[:WIDEST], *rows), **options)
+    last_wins = "mode" in options
+    wanted = {2 if last_wins else 5: ["duplicate_key"], 3: ["invalid_number"], 4: ["refused_by_table"]}
+    assert imports.codes(job) == wanted, job.last_error
+    ids = [] if "validate_only" in options else [3, 4] if last_wins else [0, 4]
+    assert shop.query("SELECT id, c1592 FROM shop.wide ORDER BY id") == [(id_, 7) for id_ in ids]
+
+
+def test_more_columns_are_refused_by_the_plan(shop: Shop, imports: Imports, wide: list[str]) -> None:
+    said = r"source: it gives 1,596 columns of .*wide.*, and an import can give 1,595: .* PostgreSQL allows 1,600"
+    with pytest.raises(InvalidInput, match=said):
+        planned(shop, imports, "shop.wide", csv_of(wide[: WIDEST + 1], ["1"] * (WIDEST + 1)))
 
 
 @pytest.mark.parametrize("mode", ["insert", "upsert"])

@@ -5,6 +5,8 @@ import zipfile
 from typing import Any
 
 import openpyxl
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 from bulk_pipelines.errors import InvalidInput
@@ -17,6 +19,23 @@ from bulk_pipelines_tests.scenes.processing import Scene
 
 PLAIN = [{"title": "Süßer Senf", "brand": "Äpfel & Co"}, {"title": 'a "b"; c', "brand": ""}]
 SEMICOLON = 'title;brand\nSüßer Senf;Äpfel & Co\n"a ""b""; c";\n'
+
+
+def workbook(*rows: list[Any]) -> bytes:
+    book, out = openpyxl.Workbook(write_only=True), io.BytesIO()
+    sheet = book.create_sheet("Rows")
+    for row in rows:
+        sheet.append(row)
+    book.save(out)
+    return out.getvalue()
+
+
+def table(**columns: Any) -> bytes:
+    out = io.BytesIO()
+    pyarrow.parquet.write_table(pa.table(columns), out)
+    return out.getvalue()
+
+
 ROWS: list[tuple[str, dict[str, Any], bytes, list[dict[str, Any]]]] = [
     ("semicolons are seen", {}, SEMICOLON.encode(), PLAIN),
     ("so are tabs", {}, b"title\tbrand\na\tb\n", [{"title": "a", "brand": "b"}]),
@@ -45,13 +64,35 @@ ROWS: list[tuple[str, dict[str, Any], bytes, list[dict[str, Any]]]] = [
         [{"title": None, "brand": "NULL"}, {"title": None, "brand": 'a,"NULL'}],
     ),
     (
+        "spellings of no value in JSON",
+        {"nulls": ["n/a", "-999"]},
+        b'{"title": "n/a", "brand": ["n/a"], "price": -999}\n{"title": "a", "brand": null, "price": 1}\n',
+        [{"title": None, "brand": ["n/a"], "price": None}, {"title": "a", "brand": None, "price": 1}],
+    ),
+    (
         "decimal commas",
         {"decimal": "comma"},
-        b"title;price;day\nA 1,5;1.234,50;1,2,3\n-0,5;1.234;2\n",
+        b"title;price;day\nA 1,5;1.234,50;1,2,3\n-0,5;1.234;0.125\n",
         [
             {"title": "A 1,5", "price": "1234.50", "day": "1,2,3"},
-            {"title": "-0.5", "price": "1234", "day": "2"},
+            {"title": "-0.5", "price": "1234", "day": "0.125"},
         ],
+    ),
+    (
+        "decimal commas of texts alone",
+        {"decimal": "comma", "expressions": {"half": "replace(price, ',', '.')::numeric / 8"}},
+        workbook(["title", "price"], ["1.234", 1.234], ["0,5", 0.125], ["A", 7]),
+        [
+            {"title": "1234", "price": "1.234", "half": "0.15425000000000000000"},
+            {"title": "0.5", "price": "0.125", "half": "0.01562500000000000000"},
+            {"title": "A", "price": "7", "half": "0.87500000000000000000"},
+        ],
+    ),
+    (
+        "decimal commas in Parquet",
+        {"decimal": "comma", "nulls": ["-999", "n/a"]},
+        table(title=["1.234", "n/a"], price=[1.234, -999.0], day=pa.array(["n/a", "b"], pa.large_string())),
+        [{"title": "1234", "price": "1.234", "day": None}, {"title": None, "price": None, "day": "b"}],
     ),
     (
         "dates",
@@ -64,6 +105,12 @@ ROWS: list[tuple[str, dict[str, Any], bytes, list[dict[str, Any]]]] = [
         {"map": {"title": "Produkt"}, "constants": {"shop": "x"}},
         b"Nr;Produkt\n1;a\n",
         [{"Nr": "1", "title": "a", "shop": "x"}],
+    ),
+    (
+        "a field for two columns",
+        {"map": {"title": "Produkt", "brand": "produkt"}},
+        b"Nr;Produkt\n1;a\n",
+        [{"Nr": "1", "title": "a", "brand": "a"}],
     ),
     ("fields that are left out", {"ignore": ["Note"]}, b"title,note\na,b\n", [{"title": "a"}]),
     ("all others", {"ignore_extra": True}, b"x,title,brand,y\n1,a,b,2\n", [{"title": "a", "brand": "b"}]),
@@ -102,6 +149,27 @@ def test_a_file_is_read_as_it_is_written(
     scene: Scene, told: dict[str, Any], data: bytes, wanted: list[dict[str, Any]]
 ) -> None:
     assert read(scene, "rows", data, told) == wanted
+
+
+@pytest.mark.parametrize(
+    ("told", "data", "message"),
+    [
+        ({"skip_lines": 1}, table(title=["a"]), "skip_lines: has no meaning in arrow or parquet"),
+        ({"delimiter": ";"}, workbook(["title"], ["a"]), "delimiter: has no meaning in xlsx"),
+        ({"no_header": True}, b'{"title": "a"}\n', "no_header: has no meaning in ndjson"),
+        ({"sheet": "Rows"}, b"title\na\n", "sheet: has no meaning in csv"),
+    ],
+)
+def test_an_option_that_has_no_meaning_in_a_format_is_refused(
+    scene: Scene, told: dict[str, Any], data: bytes, message: str
+) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        read(scene, "rows", data, told)
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("a", data)
+        archive.writestr("b.csv", "title\nb\n")
+    assert read(scene, "rows.zip", packed.getvalue(), {"sheet": "Rows"})[-1] == {"title": "b"}
 
 
 def test_a_sheet_of_several(scene: Scene) -> None:
