@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from bulk_pipelines.columns.arrow import Bytes, Column, Mask, Numbers, bitmap, buffer, text_bytes, text_offsets
+from bulk_pipelines.columns.arrow import Bytes, Column, Mask, Numbers, bitmap, buffer, packed, text_bytes, text_offsets
 
 OPEN, CLOSE, COMMA, QUOTE, ESCAPE, SPACE = b'{},"\\ '
 NULL = np.frombuffer(b"null", dtype=np.uint8)
@@ -15,6 +15,7 @@ NULL = np.frombuffer(b"null", dtype=np.uint8)
 def lists(text: Column) -> Column | None:
     """Return the elements of each array as a list of texts. Return None if any array is not written plainly: if it has
     several dimensions or bounds, escaped characters, white space outside of quotes, or is no array at all."""
+    text = packed(text)
     given: Mask = text.is_valid().to_numpy(zero_copy_only=False)
     data, offsets = text_bytes(text), text_offsets(text).astype(np.int64)
     offsets -= offsets[0]

@@ -47,12 +47,23 @@ def to_mask(column: Column) -> Mask:
 
 
 def text_bytes(text: Column) -> Bytes:
-    """Return the bytes of a text column, one value behind the other; nulls have no bytes."""
+    """Return the bytes of a text column, one value behind the other. Those of nulls are among them, see `packed`."""
     offsets = text_offsets(text)
     data: Any = text.buffers()[2]
     if data is None:
         return np.zeros(0, dtype=np.uint8)
     return np.frombuffer(data, dtype=np.uint8)[offsets[0] : offsets[-1]]
+
+
+def packed(text: Column) -> Column:
+    """Return the texts without bytes of nulls. In Arrow nulls may have some, which mean nothing."""
+    if not text.null_count:
+        return text
+    valid: Mask = text.is_valid().to_numpy(zero_copy_only=False)
+    if not np.diff(text_offsets(text))[~valid].any():
+        return text
+    _, offsets, data = compute.fill_null(text, "").buffers()
+    return pa.StringArray.from_buffers(len(text), offsets, data, bitmap(valid))
 
 
 def numbers_of(values: Column) -> npt.NDArray[Any]:

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from bulk_pipelines.columns import array_texts, binary_copy, conversion
-from bulk_pipelines.columns.arrow import Column, bitmap, buffer, compute, numbers_of, text_bytes
+from bulk_pipelines.columns.arrow import Column, bitmap, buffer, compute, numbers_of, packed, text_bytes
 from bulk_pipelines.columns.kinds import ColumnKind
 
 NUMERALS = np.isin(np.arange(256), list(b"0123456789.-"))
@@ -54,7 +54,7 @@ def written(text: Column, type_name: str) -> Column | None:
 def numerics(text: Column) -> Column | None:
     """Write plain numbers of up to nineteen digits. All get as many groups of digits as the longest needs: PostgreSQL
     drops groups of zeros at either end."""
-    if not NUMERALS[text_bytes(text)].all():
+    if not NUMERALS[text_bytes(packed(text))].all():
         return None
     try:
         numbers = compute.replace_substring(text, ".", "", max_replacements=1).cast(pa.int64())
@@ -126,7 +126,7 @@ def hexadecimal(text: Column) -> Column | None:
     """Turn texts of `\\x` and hexadecimal digits into the bytes that they stand for."""
     if compute.all(compute.match_substring_regex(text, PLAIN_BYTES)).as_py() is False:
         return None
-    digits = text_bytes(compute.replace_substring(text, r"\x", "", max_replacements=1))
+    digits = text_bytes(compute.replace_substring(packed(text), r"\x", "", max_replacements=1))
     # A letter has the bit 0x40, and its value is nine more than its last four bits.
     values = ((digits & 0x0F) + 9 * (digits >> 6)).reshape(-1, 2)
     lengths = compute.fill_null(compute.binary_length(text), len(r"\x")).to_numpy() // 2 - 1

@@ -1,8 +1,8 @@
 """An SFTP server by paramiko, to read from: `sftp_server.py KIND FOLDER USER PASSWORD HOST_KEY`.
 
 It tells the names of files as the bytes that they are, and refuses what its user must not read; rclone's server changes
-names, and shows folders that must not be read as empty. There are two kinds: `plain` says why it refuses something;
-`vague` says "failure" whatever the reason, as some servers do.
+names, and shows folders that must not be read as empty. There are three kinds: `plain` says why it refuses something;
+`vague` says "failure" whatever the reason, as some servers do; `brief` sends fewer bytes at a time than it is asked for.
 """
 
 import errno
@@ -29,17 +29,22 @@ class Login(paramiko.ServerInterface):
         return OPEN_SUCCEEDED
 
 
+class BriefHandle(paramiko.SFTPHandle):
+    def read(self, offset: int, length: int) -> Any:
+        return super().read(offset, min(length, 1000))
+
+
 class Folder(paramiko.SFTPServerInterface):
-    def __init__(self, server: paramiko.ServerInterface, folder: str, vague: bool) -> None:
+    def __init__(self, server: paramiko.ServerInterface, folder: str, kind: str) -> None:
         super().__init__(server)
         self.folder = folder
-        self.vague = vague
+        self.kind = kind
 
     def place(self, path: str) -> Path:
         return Path(self.folder + str(self.canonicalize(path)))
 
     def refusal(self, error: OSError) -> int:
-        return SFTP_FAILURE if self.vague else paramiko.SFTPServer.convert_errno(error.errno or errno.EIO)
+        return SFTP_FAILURE if self.kind == "vague" else paramiko.SFTPServer.convert_errno(error.errno or errno.EIO)
 
     def list_folder(self, path: str) -> Any:
         try:
@@ -64,17 +69,17 @@ class Folder(paramiko.SFTPServerInterface):
         if flags & (os.O_WRONLY | os.O_RDWR):
             return SFTP_PERMISSION_DENIED
         try:
-            handle = paramiko.SFTPHandle(flags)
+            handle = (BriefHandle if self.kind == "brief" else paramiko.SFTPHandle)(flags)
             handle.readfile = self.place(path).open("rb")  # type: ignore[attr-defined]
         except OSError as error:
             return self.refusal(error)
         return handle
 
 
-def serve(connection: socket.socket, host_key: paramiko.PKey, login: Login, folder: str, vague: bool) -> None:
+def serve(connection: socket.socket, host_key: paramiko.PKey, login: Login, folder: str, kind: str) -> None:
     transport = paramiko.Transport(connection)
     transport.add_server_key(host_key)
-    transport.set_subsystem_handler("sftp", paramiko.SFTPServer, Folder, folder, vague)
+    transport.set_subsystem_handler("sftp", paramiko.SFTPServer, Folder, folder, kind)
     transport.start_server(server=login)
 
 
@@ -84,7 +89,7 @@ def main(kind: str, folder: str, user: str, password: str, host_key: str) -> Non
         print(listener.getsockname()[1], flush=True)
         while True:
             connection, _ = listener.accept()
-            arguments = connection, key, Login(user, password), folder, kind == "vague"
+            arguments = connection, key, Login(user, password), folder, kind
             threading.Thread(target=serve, args=arguments, daemon=True).start()
 
 

@@ -1,2 +1,2 @@
-"""A folder on an SSH server as a storage. `storage` keeps the promises, `pool` lends it channels of one connection, and
-`listing` lists folders."""
+"""A folder on an SSH server as a storage. `storage` keeps the promises, `pool` lends it channels of one connection,
+`reading` reads files, and `listing` lists folders."""

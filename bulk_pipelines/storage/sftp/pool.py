@@ -139,7 +139,7 @@ def failures(url: str) -> Iterator[None]:
         raise Refused(f"{url}: the server does not allow that") from None
     except UnicodeError:
         raise Permanent(f"{url}: the server sends names that are not UTF-8") from None
-    except (paramiko.SSHException, EOFError, OSError) as error:
+    except (paramiko.SSHException, paramiko.SFTPError, EOFError, OSError) as error:
         # The server's "failure" and a broken connection look alike.
         reason = getattr(error, "strerror", None) or str(error) or "the connection was closed"
         if getattr(error, "errno", None) == errno.ENOSPC or "space" in reason:

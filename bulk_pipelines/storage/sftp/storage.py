@@ -23,6 +23,7 @@ from bulk_pipelines.storage.contract import Entry, LeftOut, Page, Reader, Sink, 
 from bulk_pipelines.storage.errors import Missing, SourceChanged
 from bulk_pipelines.storage.sftp.listing import listing
 from bulk_pipelines.storage.sftp.pool import Pool, failures
+from bulk_pipelines.storage.sftp.reading import parts_of
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -30,10 +31,8 @@ if TYPE_CHECKING:
     from bulk_pipelines.storage.access import Access
     from bulk_pipelines.storage.addresses import Address
 
-REQUEST = 32 << 10
-"""Bytes that every server reads or writes in one request."""
-PIECE = 4 << 20
-"""Bytes that are asked for at once, in many requests, so that a distant server costs little time."""
+PIECE = 1 << 20
+"""Bytes that are handed on at once."""
 
 log = logging.getLogger(__name__)
 
@@ -94,15 +93,15 @@ class SftpStorage(Storage):
     ) -> Generator[bytes, None, None]:
         url = self.url_of(entry.key)
         with failures(url):
+            parts = parts_of(channel, file, start, end)
             while start < end:
-                stop = min(start + PIECE, end)
-                piece = b"".join(
-                    file.readv([(each, min(REQUEST, stop - each)) for each in range(start, stop, REQUEST)])
-                )
-                if len(piece) != stop - start:
+                piece = bytearray()
+                while len(piece) < min(PIECE, end - start) and (part := next(parts, None)):
+                    piece += part
+                if not piece:
                     raise SourceChanged(f"{url} became shorter while it was read")
-                start = stop
-                yield piece
+                start += len(piece)
+                yield bytes(piece)
             try:
                 now = self.entry(entry.key, channel.stat(self.path(entry.key)))
             except FileNotFoundError:

@@ -63,7 +63,6 @@ def test_connections_that_broke_while_idle_are_replaced(storage: FtpStorage | Sf
         assert storage.read("file") == b"data"
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # in paramiko's own thread
 def test_a_server_that_ends_in_the_middle_of_reading(server: LoginServer, storage: FtpStorage | SftpStorage) -> None:
     storage.put("file", b"x" * 60 * MB)
     with pytest.raises(Transient), storage.open("file") as reader:

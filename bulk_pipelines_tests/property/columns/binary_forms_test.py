@@ -9,7 +9,7 @@ from psycopg import sql
 from sqlalchemy import Engine
 
 from bulk_pipelines.columns import binary_copy, binary_forms
-from bulk_pipelines.columns.arrow import Column
+from bulk_pipelines.columns.arrow import Column, compute
 from bulk_pipelines.database import pool
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=9)
@@ -81,7 +81,11 @@ def test_the_binary_form_is_what_the_text_means(engine: Engine, given_texts: dic
 def written(kind: str, texts: list[str | None]) -> Column | None:
     """Write the values of a kind. What is left to PostgreSQL must not be of the plainest."""
     base = kind.replace("(9,3)", "").replace("varchar(3)", "character varying").replace("char(3)", "bpchar")
-    sliced = pa.array([None, *texts], pa.string())[1:]
+    # A null of Arrow may have bytes, which mean nothing.
+    behind_nulls = pa.array(["{x,}", *("{y" if each is None else each for each in texts)])
+    nulls = pa.array([True, *(each is None for each in texts)])
+    sliced = compute.if_else(nulls, pa.scalar(None, pa.string()), behind_nulls)[1:]
+    assert sliced.to_pylist() == texts
     form = binary_forms.written(sliced, base.replace("time", "time without time zone"))
     assert form is not None or any(map(is_odd, filter(None, texts))), texts
     return form
