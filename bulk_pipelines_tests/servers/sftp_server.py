@@ -2,7 +2,7 @@
 
 It tells the names of files as the bytes that they are, and refuses what its user must not read; rclone's server changes
 names, and shows folders that must not be read as empty. There are three kinds: `plain` says why it refuses something;
-`vague` says "failure" whatever the reason, as some servers do; `brief` sends fewer bytes at a time than it is asked for.
+`vague` says "failure" whatever the reason, as some servers do; `brief` sends fewer bytes than it is asked for.
 """
 
 import errno

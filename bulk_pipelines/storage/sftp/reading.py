@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 REQUEST = 32 << 10
 """Bytes that every server reads in one request."""
 AHEAD = 128
-"""As many requests are on their way at least, so that a distant server costs little time. They are sent in lots of this
-size, because a server answers many that come together in half the time."""
+"""How many requests are on their way at least, so that a distant server costs little time. Requests are sent in lots of
+this size, because a server answers many that come together in half the time."""
 
 
 def parts_of(channel: paramiko.SFTPClient, file: paramiko.SFTPFile, start: int, stop: int) -> Iterator[bytes]:

@@ -22,8 +22,8 @@ def test_a_server_that_sends_less_than_it_is_asked_for(tmp_path: Path) -> None:
 
 
 def test_no_other_thread_asks(sftp_server: LoginServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It might ask when the channel is closed. Servers give the number of a closed channel to the next one, which would
-    get the answers."""
+    """Another thread might ask when the channel is closed. Servers give the number of a closed channel to the next one,
+    which would get the answers."""
     place = sftp_server.place()
     with locations.folder(place.url, place.access) as storage:
         storage.put("file", noise(9 * MB))
