@@ -9,6 +9,9 @@ PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
 ARGS ?=
 
+# Some environments tell Python to keep no bytecode. Each of a thousand processes would compile all modules again.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Tests wait for more than half of their time, so there are two workers more than there are processors.
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 

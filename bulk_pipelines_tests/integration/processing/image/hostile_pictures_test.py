@@ -4,7 +4,7 @@ import io
 import struct
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from PIL import Image, ImageCms
@@ -61,36 +61,41 @@ def tiff_that_loops() -> bytes:
 
 
 SRGB = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
-ZEROS = zlib.compress(bytes(200_000_000), 9)
-SEEN = {
-    "EXIF that is none": app1(b"Exif\0\0" + b"garbage" * 100),
-    "EXIF that leads beyond its end": app1(b"Exif\0\0II*\0\xff\xff\xff\x7f"),
-    "EXIF that leads to itself": app1(b"Exif\0\0II*\0\x08\0\0\0\1\0\x69\x87\4\0\1\0\0\0\x08\0\0\0\x08\0\0\0"),
-    "EXIF cut short": app1(b"Exif\0\0II*\0\x08\0\0\0\xff\xff\x12\x01"),
-    "EXIF with an orientation of text": app1(b"Exif\0\0II*\0\x08\0\0\0\1\0\x12\x01\2\0\4\0\0\0abc\0\0\0\0\0"),
-    "an animation of 10,000 frames": frames("GIF", 10_000),
-    "a WebP of 200 frames": frames("WEBP", 200),
-    "an APNG of 500 frames": frames("PNG", 500),
-    "a TIFF of 1,000 pages": frames("TIFF", 1_000),
-    "a TIFF that leads to itself": tiff_that_loops(),
-    "CMYK with a profile of RGB": photo("JPEG", "CMYK", icc_profile=SRGB),
-    "CMYK with a profile of garbage": photo("JPEG", "CMYK", icc_profile=b"acsp" * 5_000),
-    "a JPEG that is an archive": photo("JPEG") + b"PK\x03\x04" + b"x" * 1_000 + b"PK\x05\x06" + bytes(18),
-    "a GIF that is a script": photo("GIF") + b"/*<script>alert(1)</script>*/",
+
+
+def zeros() -> bytes:
+    return zlib.compress(bytes(200_000_000), 9)
+
+
+SEEN: dict[str, Callable[[], bytes]] = {
+    "EXIF that is none": lambda: app1(b"Exif\0\0" + b"garbage" * 100),
+    "EXIF that leads beyond its end": lambda: app1(b"Exif\0\0II*\0\xff\xff\xff\x7f"),
+    "EXIF that leads to itself": lambda: app1(b"Exif\0\0II*\0\x08\0\0\0\1\0\x69\x87\4\0\1\0\0\0\x08\0\0\0\x08\0\0\0"),
+    "EXIF cut short": lambda: app1(b"Exif\0\0II*\0\x08\0\0\0\xff\xff\x12\x01"),
+    "EXIF with an orientation of text": lambda: app1(b"Exif\0\0II*\0\x08\0\0\0\1\0\x12\x01\2\0\4\0\0\0abc\0\0\0\0\0"),
+    "an animation of 10,000 frames": lambda: frames("GIF", 10_000),
+    "a WebP of 200 frames": lambda: frames("WEBP", 200),
+    "an APNG of 500 frames": lambda: frames("PNG", 500),
+    "a TIFF of 1,000 pages": lambda: frames("TIFF", 1_000),
+    "a TIFF that leads to itself": tiff_that_loops,
+    "CMYK with a profile of RGB": lambda: photo("JPEG", "CMYK", icc_profile=SRGB),
+    "CMYK with a profile of garbage": lambda: photo("JPEG", "CMYK", icc_profile=b"acsp" * 5_000),
+    "a JPEG that is an archive": lambda: photo("JPEG") + b"PK\x03\x04" + b"x" * 1_000 + b"PK\x05\x06" + bytes(18),
+    "a GIF that is a script": lambda: photo("GIF") + b"/*<script>alert(1)</script>*/",
 }
-REFUSED = {
-    "SVG": b'<svg xmlns="http://www.w3.org/2000/svg"><image href="file:///etc/passwd"/></svg>',
-    "PostScript": b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n(/etc/passwd) (r) file\n",
-    "a profile that unpacks to 200 MB": with_chunk(b"iCCP", b"x\0\0" + ZEROS),
-    "a text that unpacks to 200 MB": with_chunk(b"zTXt", b"x\0\0" + ZEROS),
-    "a size that no picture has": photo("BMP")[:18] + struct.pack("<ii", 1 << 30, 1 << 30) + photo("BMP")[26:],
+REFUSED: dict[str, Callable[[], bytes]] = {
+    "SVG": lambda: b'<svg xmlns="http://www.w3.org/2000/svg"><image href="file:///etc/passwd"/></svg>',
+    "PostScript": lambda: b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n(/etc/passwd) (r) file\n",
+    "a profile that unpacks to 200 MB": lambda: with_chunk(b"iCCP", b"x\0\0" + zeros()),
+    "a text that unpacks to 200 MB": lambda: with_chunk(b"zTXt", b"x\0\0" + zeros()),
+    "a size that no picture has": lambda: photo("BMP")[:18] + struct.pack("<ii", 1 << 30, 1 << 30) + photo("BMP")[26:],
 }
 
 
 @pytest.mark.parametrize("name", SEEN)
 def test_odd_pictures_are_seen(children: Children, name: str) -> None:
     begun = time.monotonic()
-    found = children.see(SEEN[name], SPEC)
+    found = children.see(SEEN[name](), SPEC)
     assert found.found["width"] in {200, 16}
     Image.open(io.BytesIO(found.thumbnail)).load()
     assert b"script" not in found.thumbnail
@@ -100,7 +105,7 @@ def test_odd_pictures_are_seen(children: Children, name: str) -> None:
 @pytest.mark.parametrize("name", REFUSED)
 def test_hostile_pictures_are_refused(children: Children, name: str) -> None:
     with pytest.raises(Permanent):
-        children.see(REFUSED[name], SPEC)
+        children.see(REFUSED[name](), SPEC)
     assert children.see(photo("PNG"), SPEC).found["format"] == "PNG", "the next picture is seen"
 
 
