@@ -60,15 +60,20 @@ __all__ = [
 TEMPLATE = "migrated"
 MEMORY = Path("/dev/shm")
 ROOM = 8 << 30
-"""The least size, in bytes, of a file system in memory that servers may keep their data in."""
+"""The least size, in bytes, of a file system in memory that tests may write to."""
+
+
+def roomy() -> Path:
+    """Return the folder for what tests write. It lies in memory if there is room: two thousand tests have a database of
+    their own, and most of the time that it takes to make one goes into making files."""
+    has_room = os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).total >= ROOM
+    return MEMORY if has_room else Path(tempfile.gettempdir())
 
 
 def server_folders() -> Path:
     """Return the folder where the servers of test sessions keep their data. Its path is short, because unix sockets
-    need that. It lies in memory if there is room: two thousand tests have a database of their own, and most of the time
-    that it takes to make one goes into making files."""
-    has_room = os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).total >= ROOM
-    return (MEMORY if has_room else Path(tempfile.gettempdir())) / f"bulk-tests-{os.geteuid()}"
+    need that."""
+    return roomy() / f"bulk-tests-{os.geteuid()}"
 
 
 @pytest.fixture(scope="session")
@@ -96,8 +101,10 @@ def server(binaries: Path, request: pytest.FixtureRequest) -> Iterator[Server]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Give the session one name, which the workers of a parallel run get, too. Also let Ctrl-C work for all that tests
-    start: a shell starts what runs in its background with that signal ignored."""
+    """Give the session one name, which the workers of a parallel run get, too. Let Ctrl-C work for all that tests
+    start: a shell starts what runs in its background with that signal ignored. Let pytest's folders for tests be where
+    there is room."""
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(roomy()))
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if not hasattr(config, "workerinput") and not config.option.testrunuid:
         config.option.testrunuid = uuid.uuid4().hex

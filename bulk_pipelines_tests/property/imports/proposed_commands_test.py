@@ -24,6 +24,7 @@ from bulk_pipelines.formats.flags import flags_of
 from bulk_pipelines.formats.reading import Reading
 from bulk_pipelines.imports.records.parsed import shown
 from bulk_pipelines_tests.scenes.shop import Shop
+from bulk_pipelines_tests.scenes.today import examples
 from bulk_pipelines_tests.scenes.whole_imports import imported
 
 HOSTILE = [
@@ -127,6 +128,7 @@ def stub(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 @settings(
+    max_examples=examples(40),
     deadline=None,
     phases=[Phase.generate, Phase.shrink],
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
