@@ -191,7 +191,7 @@ def sftp(folder: Path) -> Iterator[LoginServer]:
 
 @contextmanager
 def other_sftp(folder: Path, kind: str) -> Iterator[LoginServer]:
-    """Run an SFTP server of one of the kinds of `sftp_server.py`, which can only be read from."""
+    """Run an SFTP server of one of the kinds of `sftp_server.py`."""
     data, places = made(folder)
     public = ssh_key(folder / "host_key")
     program = Path(__file__).with_name("sftp_server.py")

@@ -1,8 +1,9 @@
-"""An SFTP server by paramiko, to read from: `sftp_server.py KIND FOLDER USER PASSWORD HOST_KEY`.
+"""An SFTP server by paramiko: `sftp_server.py KIND FOLDER USER PASSWORD HOST_KEY`.
 
 It tells the names of files as the bytes that they are, and refuses what its user must not read; rclone's server changes
-names, and shows folders that must not be read as empty. There are three kinds: `plain` says why it refuses something;
-`vague` says "failure" whatever the reason, as some servers do; `brief` sends fewer bytes than it is asked for.
+names, and shows folders that must not be read as empty. There are these kinds: `plain` says why it refuses something;
+`vague` says "failure" whatever the reason, as some servers do; `brief` sends fewer bytes than it is asked for; `holey`
+takes files, and refuses one piece of each.
 """
 
 import errno
@@ -15,7 +16,7 @@ from typing import Any
 
 import paramiko
 from paramiko.common import AUTH_FAILED, AUTH_SUCCESSFUL, OPEN_SUCCEEDED
-from paramiko.sftp import SFTP_FAILURE, SFTP_PERMISSION_DENIED
+from paramiko.sftp import SFTP_FAILURE, SFTP_OK, SFTP_PERMISSION_DENIED
 
 
 class Login(paramiko.ServerInterface):
@@ -32,6 +33,11 @@ class Login(paramiko.ServerInterface):
 class BriefHandle(paramiko.SFTPHandle):
     def read(self, offset: int, length: int) -> Any:
         return super().read(offset, min(length, 1000))
+
+
+class HoleyHandle(paramiko.SFTPHandle):
+    def write(self, offset: int, data: Any) -> Any:
+        return SFTP_FAILURE if 0 < offset < 100_000 else super().write(offset, data)
 
 
 class Folder(paramiko.SFTPServerInterface):
@@ -67,13 +73,27 @@ class Folder(paramiko.SFTPServerInterface):
 
     def open(self, path: str, flags: int, attr: paramiko.SFTPAttributes) -> Any:
         if flags & (os.O_WRONLY | os.O_RDWR):
-            return SFTP_PERMISSION_DENIED
+            if self.kind != "holey":
+                return SFTP_PERMISSION_DENIED
+            holey = HoleyHandle(flags)
+            holey.writefile = self.place(path).open("xb")  # type: ignore[attr-defined]
+            return holey
         try:
             handle = (BriefHandle if self.kind == "brief" else paramiko.SFTPHandle)(flags)
             handle.readfile = self.place(path).open("rb")  # type: ignore[attr-defined]
         except OSError as error:
             return self.refusal(error)
         return handle
+
+    def rename(self, oldpath: str, newpath: str) -> int:
+        self.place(oldpath).rename(self.place(newpath))
+        return SFTP_OK
+
+    posix_rename = rename
+
+    def remove(self, path: str) -> int:
+        self.place(path).unlink()
+        return SFTP_OK
 
 
 def serve(connection: socket.socket, host_key: paramiko.PKey, login: Login, folder: str, kind: str) -> None:

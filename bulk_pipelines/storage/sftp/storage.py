@@ -24,6 +24,7 @@ from bulk_pipelines.storage.errors import Missing, SourceChanged
 from bulk_pipelines.storage.sftp.listing import listing
 from bulk_pipelines.storage.sftp.pool import Pool, failures
 from bulk_pipelines.storage.sftp.reading import parts_of
+from bulk_pipelines.storage.sftp.writing import confirm
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -181,6 +182,7 @@ class SftpStorage(Storage):
             sink = Sink(self.writer(file, url))
             yield sink
             with failures(url):
+                confirm(channel, file)
                 file.close()
                 size = channel.stat(self.path(written)).st_size
                 if size != sink.size:

@@ -1,10 +1,11 @@
-"""What is asked of SFTP servers while a file is read, and what they answer."""
+"""What is asked of SFTP servers while a file is read or written, and what they answer."""
 
 import threading
 from pathlib import Path
 
 import pytest
 
+from bulk_pipelines.errors import Transient
 from bulk_pipelines.storage import locations
 from bulk_pipelines_tests.scenes.storages import MB, noise
 from bulk_pipelines_tests.servers import processes
@@ -30,3 +31,12 @@ def test_no_other_thread_asks(sftp_server: LoginServer, monkeypatch: pytest.Monk
         monkeypatch.setattr(threading.Thread, "start", None)
         assert len(storage.read("file")) == 9 * MB
         assert len(storage.read("file", 5, 50_000)) == 49_995
+
+
+def test_a_piece_that_the_server_refuses_is_not_left_out(tmp_path: Path) -> None:
+    with processes.other_sftp(tmp_path, "holey") as server:
+        place = server.place()
+        with locations.folder(place.url, place.access) as storage:
+            with pytest.raises(Transient), storage.publish("file") as sink:
+                sink.write(noise(MB))
+            assert [each.key for page in storage.pages() for each in page.entries] == []
