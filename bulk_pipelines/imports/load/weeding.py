@@ -25,6 +25,8 @@ from bulk_pipelines.resources.declaration import Column
 JUDGED = sql.Identifier("pg_temp", "judged")
 SOFT_SINCE = 160_000
 """The first version of PostgreSQL that can say what is wrong with a value without an error."""
+TOO_LONG = "22001"
+"""PostgreSQL's code for a text that its column would cut."""
 
 # The input functions of some types, which extensions bring, raise errors all the same, so that these are caught.
 FUNCTION = """
@@ -106,8 +108,8 @@ def faults(connection: Connection, column: Column, place: int) -> list[tuple[int
         " WHERE {given} IS NOT NULL AND f.message IS NOT NULL"
     ).format(JUDGED, given=given, ask=ask.format(given, exact))
     found = [
-        (number, Reason(column.code, column.name, shown(value), shown(message)))
-        for number, value, message, _ in connection.execute(query, prepare=False)
+        (number, Reason("does_not_fit" if code == TOO_LONG else column.code, column.name, shown(value), shown(message)))
+        for number, value, message, code in connection.execute(query, prepare=False)
     ]
     lost = losses.condition(connection, exact, given)
     if lost is not None:

@@ -278,7 +278,7 @@ def test_lists_that_are_keys_and_lists_beside_texts(
         "span": pa.array([timedelta(hours=1)] * 5),
     }
     _, codes = loaded(shop, as_parquet(tmp_path / "a.parquet", columns), mode=mode)
-    assert codes == {2: ["invalid_array"], doubled: ["duplicate_key"]}
+    assert codes == {2: ["does_not_fit"], doubled: ["duplicate_key"]}
     assert {row[0]: row[1:5] for row in held(shop)} == {
         owner: (["a", "b"], [date(2026, 1, 5), None], ["abc"], [1, -(1 << 62)]),
         4: (None, [date(2026, 1, 6)], None, []),
