@@ -262,7 +262,7 @@ def main() -> None:
     for name, samples in after.items():
         show(name, samples, "s")
     for name, samples in after.items():
-        report(f"dagster-{name}", median(samples), median(before[name]), "s")
+        report(f"dagster {name}", median(samples), median(before[name]), "s")
     for what, names in (("page", set(after) - {"launch", *TICKS}), ("tick", TICKS)):
         report(f"dagster-slowest-{what}", max(max(after[name]) for name in names), MOST_SECONDS, "s")
 
