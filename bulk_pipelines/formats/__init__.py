@@ -6,9 +6,7 @@ table becomes `rows`, batches of Arrow that can be cut: `parquet_rows` reads Par
 of the workbook that `xlsx_book` describes, in which `xlsx_scan` finds the cells; `sheets` remembers where the header
 was. `row_values` makes of the values what was told of them. `json_objects` refuses JSON that Python would take.
 
-`arrow_text` gives Arrow's values as they would stand in a CSV file: numbers and times by `arrow_values`, lists and
-structures by `arrow_nested`. Before that, dictionaries and the like become plain values by `arrow_plain`, so many rows
-at a time as `arrow_sizes` finds; `arrow_messages` tells how much a batch unpacks to.
+`typed` gives Arrow's values as they would stand in a CSV file.
 
 Writers of whole tables are `parquet`, `arrow` and `xlsx`, which puts `xlsx_cells` into an `xlsx_package`. `ahead` makes
 what comes next in a thread.

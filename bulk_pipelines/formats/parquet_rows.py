@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import pyarrow as pa
 
 from bulk_pipelines.columns.arrow import Column, compute
-from bulk_pipelines.formats import arrow_plain, arrow_sizes, arrow_text, rows
+from bulk_pipelines.formats import rows
 from bulk_pipelines.formats.ahead import ahead
-from bulk_pipelines.formats.arrow_messages import Messages
+from bulk_pipelines.formats.typed import arrow_plain, arrow_sizes, arrow_text
+from bulk_pipelines.formats.typed.arrow_messages import Messages
 from bulk_pipelines.storage.compression import HARMLESS
 from bulk_pipelines.storage.errors import OverLimit
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from bulk_pipelines.columns.arrow import Column, Mask, compute, to_mask
 from bulk_pipelines.formats import rows
-from bulk_pipelines.formats.arrow_text import text_of
 from bulk_pipelines.formats.files.values import with_comma
+from bulk_pipelines.formats.typed.arrow_text import text_of
 
 
 @dataclass(frozen=True)

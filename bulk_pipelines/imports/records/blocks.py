@@ -9,10 +9,11 @@ import numpy as np
 import pyarrow as pa
 
 from bulk_pipelines.columns import arrow
-from bulk_pipelines.formats import arrow_plain, arrow_text, rows
+from bulk_pipelines.formats import rows
 from bulk_pipelines.formats.files import csv_ends, json_ends
 from bulk_pipelines.formats.files.csv_ends import Positions
 from bulk_pipelines.formats.rows import Place
+from bulk_pipelines.formats.typed import arrow_plain, arrow_text
 from bulk_pipelines.imports.plan.cut import ranges
 from bulk_pipelines.imports.plan.cut.ranges import Range
 from bulk_pipelines.imports.plan.inspect.dialect import Dialect

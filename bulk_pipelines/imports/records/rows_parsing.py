@@ -5,9 +5,9 @@ import pyarrow as pa
 
 from bulk_pipelines.columns.arrow import Column, Mask, Numbers, compute
 from bulk_pipelines.counted import counted
-from bulk_pipelines.formats import arrow_sizes
-from bulk_pipelines.formats.arrow_text import text_of
 from bulk_pipelines.formats.files.fields import mentions
+from bulk_pipelines.formats.typed import arrow_sizes
+from bulk_pipelines.formats.typed.arrow_text import text_of
 from bulk_pipelines.imports.plan.inspect.layout import Layout
 from bulk_pipelines.imports.records.blocks import Block
 from bulk_pipelines.imports.records.parsed import Faults, Parsed, Reason

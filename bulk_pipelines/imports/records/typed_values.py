@@ -9,10 +9,10 @@ import pyarrow as pa
 from bulk_pipelines.columns import binary_forms, conversion, timestamps
 from bulk_pipelines.columns.arrow import Column, compute, numbers_of
 from bulk_pipelines.columns.kinds import ColumnKind
-from bulk_pipelines.formats.arrow_nested import array_of
-from bulk_pipelines.formats.arrow_plain import is_list
-from bulk_pipelines.formats.arrow_text import text_of
-from bulk_pipelines.formats.arrow_values import is_utc
+from bulk_pipelines.formats.typed.arrow_nested import array_of
+from bulk_pipelines.formats.typed.arrow_plain import is_list
+from bulk_pipelines.formats.typed.arrow_text import text_of
+from bulk_pipelines.formats.typed.arrow_values import is_utc
 from bulk_pipelines.resources.declaration import Column as Declared
 
 DIGITS = 6

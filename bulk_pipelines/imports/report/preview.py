@@ -16,11 +16,11 @@ from sqlalchemy import Engine
 from bulk_pipelines.columns import arrow, uuids
 from bulk_pipelines.database.pool import transaction
 from bulk_pipelines.errors import InvalidInput
-from bulk_pipelines.formats.arrow_text import text_of
 from bulk_pipelines.formats.files import expressions
 from bulk_pipelines.formats.files.fields import mentions
 from bulk_pipelines.formats.files.unfit import Unfit
 from bulk_pipelines.formats.reading import STANDARD, Reading
+from bulk_pipelines.formats.typed.arrow_text import text_of
 from bulk_pipelines.imports.context import ImportContext, Mode, matching_key
 from bulk_pipelines.imports.load import weeding
 from bulk_pipelines.imports.plan.cut import ranges

@@ -4,9 +4,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from bulk_pipelines.errors import InvalidInput
-from bulk_pipelines.formats import arrow_text, rows, sheets
+from bulk_pipelines.formats import rows, sheets
 from bulk_pipelines.formats.reading import STANDARD as NOTHING_TOLD
 from bulk_pipelines.formats.reading import TYPED, XLSX, FileFormat, Reading
+from bulk_pipelines.formats.typed import arrow_text
 from bulk_pipelines.imports.plan.inspect import header as headers
 from bulk_pipelines.imports.plan.inspect import json_fields, naming
 from bulk_pipelines.imports.plan.inspect.dialect import STANDARD, Dialect

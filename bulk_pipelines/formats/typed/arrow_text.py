@@ -8,9 +8,9 @@ import pyarrow.csv
 
 from bulk_pipelines.columns.arrow import Column, nothing
 from bulk_pipelines.errors import InvalidInput
-from bulk_pipelines.formats.arrow_nested import json_or_null
-from bulk_pipelines.formats.arrow_plain import leaf_types, plain, plain_type
-from bulk_pipelines.formats.arrow_values import text_of_plain
+from bulk_pipelines.formats.typed.arrow_nested import json_or_null
+from bulk_pipelines.formats.typed.arrow_plain import leaf_types, plain, plain_type
+from bulk_pipelines.formats.typed.arrow_values import text_of_plain
 
 
 def text_of(values: Column) -> Column:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from bulk_pipelines.columns.arrow import Column, Numbers, compute
 from bulk_pipelines.errors import InvalidInput
-from bulk_pipelines.formats.arrow_plain import (
+from bulk_pipelines.formats.typed.arrow_plain import (
     as_list,
     elements_of,
     is_list,

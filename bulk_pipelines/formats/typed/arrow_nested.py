@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 
 from bulk_pipelines.columns.arrow import Column, Mask, compute, nothing, to_mask
-from bulk_pipelines.formats.arrow_plain import edges_of, elements_of, is_list, lengths_of
-from bulk_pipelines.formats.arrow_values import text_of_plain
+from bulk_pipelines.formats.typed.arrow_plain import edges_of, elements_of, is_list, lengths_of
+from bulk_pipelines.formats.typed.arrow_values import text_of_plain
 
 NO_TEXT = nothing(1, pa.string())[0]
 CONTROL = [(chr(code), f"\\u{code:04x}") for code in range(0x20)]
