@@ -26,7 +26,9 @@ from bulk_pipelines.engine.worker.runner import Worker
 from bulk_pipelines.imports import submission
 from bulk_pipelines.imports.kind import KINDS
 from bulk_pipelines.imports.plan import planning
+from bulk_pipelines.imports.plan.land import landing
 from bulk_pipelines.imports.request import Options, RequestedFile
+from bulk_pipelines.storage.local.storage import LocalStorage
 
 COLUMNS = "id, email, name, role, active, created_at, updated_at"
 
@@ -71,6 +73,8 @@ class Scene:
         seconds = time.perf_counter() - begun
         with transaction(self.engine) as connection:
             assert jobs.find(connection, job.job_key).finished
+        # Without the copies of the rounds before, no side has to wait for memory that the machine never used yet.
+        landing.remove(LocalStorage(self.folder / "landed"), job.job_key)
         self.check(rows)
         return seconds
 

@@ -39,7 +39,7 @@ def limits_of(chosen: EngineSettings) -> Limits:
             min_rows=chosen.load_min_rows,
             max_rows=chosen.load_max_rows,
             max_bytes=chosen.load_max_batch_bytes,
-            start_rows=8_000,
+            start_rows=16_000,
             quick_seconds=chosen.load_p50_ms / 1000,
             slow_seconds=chosen.load_p95_ms / 1000,
         ),

@@ -17,8 +17,16 @@ WORD = r"[^\s\p{Z}]+"
 
 
 def blank(text: Column) -> Mask:
-    """Tell which values hold nothing but white space."""
-    return to_mask(compute.match_substring_regex(text, BLANK))
+    """Tell which values hold nothing but white space. Most have a visible character of ASCII in front, and need no
+    closer look."""
+    offsets, data = arrow.text_offsets(text), arrow.text_bytes(text)
+    doubtful = to_mask(text.is_valid())
+    begun = np.flatnonzero(doubtful & (offsets[1:] > offsets[:-1]))
+    first = data[offsets[begun] - offsets[0]]
+    doubtful[begun] = (first <= ord(" ")) | (first > ord("~"))
+    if doubtful.any():
+        doubtful[doubtful] = to_mask(compute.match_substring_regex(text.filter(pa.array(doubtful)), BLANK))
+    return doubtful
 
 
 def broken(rule: Rule, text: Column) -> Mask:

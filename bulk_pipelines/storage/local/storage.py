@@ -24,6 +24,7 @@ from bulk_pipelines.storage.contract import Entry, LeftOut, Page, Reader, Sink, 
 from bulk_pipelines.storage.errors import SourceChanged, UnsafePath
 from bulk_pipelines.storage.local import beneath
 from bulk_pipelines.storage.local.errors import GONE, NO_LINKS, error_of, translated
+from bulk_pipelines.storage.local.flushing import Flushing
 from bulk_pipelines.storage.local.stats import entry_of, identity, regular, regular_folder
 
 if TYPE_CHECKING:
@@ -164,14 +165,17 @@ class LocalStorage(Storage):
                 owner_only = partial(os.open, mode=0o600, dir_fd=folder)
                 file = open(written, "xb", buffering=PIECE, opener=owner_only)  # noqa: SIM115 - closed below
             published = False
+            flushing = Flushing(file.fileno())
 
             def write(data: Buffer) -> None:
                 with translated(url):
-                    file.write(data)
+                    flushing.wrote(file.write(data))
 
             try:
-                yield Sink(write)
+                with flushing:
+                    yield Sink(write)
                 with translated(url):
+                    flushing.finish()
                     file.flush()
                     os.fsync(file.fileno())
                     file.close()

@@ -1,6 +1,8 @@
 """Cutting a landed file into ranges that end with a record, and finding the line of each range's first record."""
 
 import itertools
+import sys
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +18,8 @@ from bulk_pipelines.imports.plan.land.landed_file import LandedFile
 BLOCK = 4 * 1024 * 1024
 EVENLY = 4
 """The ranges of a file that is too large for one are a multiple of so many."""
+LAST, FINER = 2, 3
+"""How many ranges at the end of a large file are cut again, and into how many parts."""
 
 Border = tuple[int, int]
 """A byte at which a record begins, and the line (in a JSON array: the number) of that record."""
@@ -31,23 +35,48 @@ class Range:
     first_line: int
 
 
-def cut(source: LandedFile, layout: Layout, range_bytes: int) -> list[Range]:
-    """Cut the file into ranges of about equal size, which together hold all its records. A range is never longer than
-    `range_bytes` and one record, and there are so many that two or four lanes have the same to do. The file is read
-    once, in constant memory; of a JSON array, only what stands behind the last comma is read again.
-    """
-    size = source.size - layout.start
+class Targets:
+    """The places at which a file should be cut. It is cut at the next record behind each of them. A record may be so
+    long that it goes on behind several."""
+
+    def __init__(self, places: list[int]) -> None:
+        self.places = places
+
+    def behind(self, border: int) -> int:
+        """Return the first place behind this border; behind the last one, a place that no file reaches."""
+        index = bisect_right(self.places, border)
+        return self.places[index] if index < len(self.places) else sys.maxsize
+
+
+def places(start: int, stop: int, range_bytes: int) -> list[int]:
+    """Return where to cut what lies between two bytes. All ranges are of one size, and there are so many that two or
+    four lanes have the same to do; the last ones of a large file are smaller, so that lanes end together that did not
+    keep step."""
+    size = stop - start
     count = -(-size // range_bytes)
-    step = max(1, -(-size // (-(-count // EVENLY) * EVENLY if count > 1 else 1)))
+    if count <= 1:
+        return []
+    count = -(-count // EVENLY) * EVENLY
+    parts = count * FINER
+    fine = parts - LAST * FINER if count > EVENLY else parts
+    return [start + size * part // parts for part in range(1, parts) if part % FINER == 0 or part > fine]
+
+
+def cut(source: LandedFile, layout: Layout, range_bytes: int) -> list[Range]:
+    """Cut the file into ranges, which together hold all its records. A range is never longer than `range_bytes` and
+    one record. The file is read once, in constant memory; of a JSON array, only what stands behind the last comma is
+    read again.
+    """
+    targets = Targets(places(layout.start, source.size, range_bytes))
     match layout.format:
         case Format.CSV:
-            borders = csv_borders(source, layout, step)
+            borders = csv_borders(source, layout, targets)
         case Format.NDJSON:
-            borders = line_borders(source, layout, step)
+            borders = line_borders(source, layout, targets)
         case Format.JSON:
-            borders = array_borders(source, layout, step)
+            borders = array_borders(source, layout, targets)
         case Format.ROWS:
-            borders = row_borders(source, layout, step)
+            borders = row_borders(source, layout, targets)
     ranges = [Range(start, stop, line) for (start, line), (stop, _) in itertools.pairwise(borders)]
     return [each for each in ranges if each.stop > each.start]
 
@@ -65,10 +94,10 @@ def blocks(source: LandedFile, start: int, end: int, judgeable: Callable[[bytes]
             yield stop - len(data), data[:length]
 
 
-def csv_borders(source: LandedFile, layout: Layout, step: int) -> Iterator[Border]:
+def csv_borders(source: LandedFile, layout: Layout, targets: Targets) -> Iterator[Border]:
     line, state, visible, dialect = layout.first_line, csv_ends.START, False, layout.dialect
     yield layout.start, line
-    target = layout.start + step
+    target = targets.behind(layout.start)
     for base, raw in blocks(source, layout.start, source.size, dialect.judgeable_length):
         visible = visible or bool(raw.strip(b"\r\n"))
         data = dialect.structure(raw)
@@ -83,32 +112,32 @@ def csv_borders(source: LandedFile, layout: Layout, step: int) -> Iterator[Borde
             if end is None:
                 break
             yield base + end, line + count(end)
-            target = following(target, base + end, step)
+            target = targets.behind(base + end)
         line += count(len(data))
     if not visible:
         raise InvalidInput("source", "the file has a header and no records")
     yield source.size, line
 
 
-def line_borders(source: LandedFile, layout: Layout, step: int) -> Iterator[Border]:
+def line_borders(source: LandedFile, layout: Layout, targets: Targets) -> Iterator[Border]:
     line = layout.first_line
     yield layout.start, line
-    target = layout.start + step
+    target = targets.behind(layout.start)
     for base, data in blocks(source, layout.start, source.size, len):
         while target < base + len(data):
             end = next_line(data, target - base)
             if end is None:
                 break
             yield base + end, line + csv_ends.count_newlines(data[:end])
-            target = following(target, base + end, step)
+            target = targets.behind(base + end)
         line += csv_ends.count_newlines(data)
     yield source.size, line
 
 
-def array_borders(source: LandedFile, layout: Layout, step: int) -> Iterator[Border]:
+def array_borders(source: LandedFile, layout: Layout, targets: Targets) -> Iterator[Border]:
     number, state, close, began = layout.first_line, json_ends.START, None, layout.start
     yield layout.start, number
-    target = layout.start + step
+    target = targets.behind(layout.start)
     for base, data in blocks(source, layout.start, source.size, json_ends.judgeable_length):
         if close is not None:
             check_behind(data, base)
@@ -118,7 +147,7 @@ def array_borders(source: LandedFile, layout: Layout, step: int) -> Iterator[Bor
         end = next_end(found.ends, target - base)
         while end is not None:
             yield base + end, number + int(np.searchsorted(found.ends, end, side="right"))
-            target = following(target, base + end, step)
+            target = targets.behind(base + end)
             end = next_end(found.ends, target - base)
         number += len(found.ends)
         began = base + int(found.ends[-1]) if len(found.ends) else began
@@ -133,14 +162,14 @@ def array_borders(source: LandedFile, layout: Layout, step: int) -> Iterator[Bor
     yield close, number
 
 
-def row_borders(source: LandedFile, layout: Layout, step: int) -> Iterator[Border]:
+def row_borders(source: LandedFile, layout: Layout, targets: Targets) -> Iterator[Border]:
     """Return the borders of ranges of a file of rows, which lie between its batches."""
     target, shift, line = layout.start, None, layout.first_line
     for place in rows.places(source, layout.start):
         shift = layout.first_line - place.first if shift is None else shift
         if place.start >= target:
             yield place.start, place.first + shift
-            target = place.start + step
+            target = targets.behind(place.start)
         line = place.first + shift + place.rows
     yield source.size, line
 
@@ -151,12 +180,6 @@ def check_behind(data: bytes, position: int) -> None:
         raise InvalidInput(
             "source", f"at byte {position + len(data) - len(rest)} there is more behind the end of the JSON array"
         )
-
-
-def following(target: int, border: int, step: int) -> int:
-    """Return the next place to cut. Places are counted from the first one, so that the overhang of records, which go on
-    behind such a place, does not add up."""
-    return target + step * max(1, -(-(border - target + 1) // step))
 
 
 def next_line(data: bytes, target: int) -> int | None:
