@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Self
 
 EVERY = 8 << 20
-"""So many bytes are brought to the disk at a time. For a file with fewer, no thread is started."""
+"""How many bytes are brought to the disk at a time. For a file with fewer, no thread is started."""
 
 
 class Flushing:
