@@ -101,6 +101,16 @@ def record_ends(data: bytes, state: QuoteState = START) -> tuple[Positions, Quot
     return ends[~inside], QuoteState(bool((len(toggles) + state.quoted) % 2), last)
 
 
+def field_ends(data: bytes) -> Positions:
+    """Return the position of each byte that ends a field: of delimiters, and of both bytes at the end of a line. The
+    data must begin with a record."""
+    ends: Positions = np.flatnonzero(BEFORE_FIELD[array_of(data)])
+    if b'"' not in data:
+        return ends
+    inside: npt.NDArray[np.bool_] = np.searchsorted(toggling_quotes(data, START), ends) % 2 == 1
+    return ends[~inside]
+
+
 def toggling_quotes(data: bytes, state: QuoteState) -> Positions:
     """Return the positions of the quotes that open and close, by turns. Quotes that are characters are left out."""
     view = array_of(data)

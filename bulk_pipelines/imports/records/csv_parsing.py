@@ -79,6 +79,9 @@ def read(data: bytes, columns: tuple[str, ...], dialect: Dialect) -> tuple[pa.Ta
         return empty(columns), []
     if data.startswith(BOM):
         data = BOM + data  # Arrow takes away a BOM at the beginning of whatever it reads
+    nulls: list[str] | list[bytes] = list(dialect.nulls)
+    if dialect.escape is not None and nulls:
+        data, nulls = dialect.with_nulls_marked(data)
     table = pyarrow.csv.read_csv(
         pa.BufferReader(data),  # type: ignore[arg-type]  # the stubs know only Python's own files
         pyarrow.csv.ReadOptions(
@@ -94,7 +97,7 @@ def read(data: bytes, columns: tuple[str, ...], dialect: Dialect) -> tuple[pa.Ta
         pyarrow.csv.ConvertOptions(
             check_utf8=False,  # `undecodable` has checked the block as a whole
             column_types=dict.fromkeys(columns, pa.string()),
-            null_values=["", *dialect.nulls],
+            null_values=["", *nulls],
             strings_can_be_null=True,
             quoted_strings_can_be_null=False,
         ),

@@ -114,11 +114,9 @@ def csv_rows(
             yield unreadable(f"lines {line} to {reader.line_num + skipped}: {error}", line)
             continue
         if len(values) == count:
-            if nulls and not nulls.isdisjoint(values):
-                quoted = quoted_fields("".join(lines.record), dialect)
-                values = [
-                    None if value in nulls and not text else value for value, text in zip(values, quoted, strict=True)
-                ]
+            if nulls and (dialect.escape or not nulls.isdisjoint(values)):
+                spelt = as_spelt("".join(lines.record), dialect)
+                values = [None if text in nulls else value for value, text in zip(values, spelt, strict=True)]
             yield dict(zip(columns, values, strict=True))
         elif values:
             yield unreadable(
@@ -126,9 +124,12 @@ def csv_rows(
             )
 
 
-def quoted_fields(record: str, dialect: Dialect) -> list[bool]:
-    """Return for each field of a record whether it is quoted, because a quoted spelling of no value is a text."""
-    found, inside, begins, place = [False], False, True, 0
+def as_spelt(record: str, dialect: Dialect) -> list[str | None]:
+    """Return each field of a record as it stands in the file; None for one that is quoted, because a quoted spelling of
+    no value is a text. An escape character means nothing yet: MySQL writes \\N, and not N."""
+    record = record.rstrip("\r\n")
+    found: list[str | None] = []
+    quoted, inside, begins, place, start = False, False, True, 0, 0
     while place < len(record):
         mark = record[place]
         if mark == dialect.escape:
@@ -139,9 +140,10 @@ def quoted_fields(record: str, dialect: Dialect) -> list[bool]:
             elif mark == dialect.quote:
                 inside = False
         elif mark == dialect.quote and begins:
-            found[-1] = inside = True
+            quoted = inside = True
         elif mark == dialect.delimiter:
-            found.append(False)
+            found.append(None if quoted else record[start:place])
+            quoted, start = False, place + 1
         begins = mark == dialect.delimiter and not inside
         place += 1
-    return found
+    return [*found, None if quoted else record[start:]]

@@ -29,6 +29,8 @@ ROWS = {
             (7, "Gil", "1980-12-31", None, None, None),
             (8, "Hal", "1979-01-02", None, None, None),
             (9, "Jo", None, None, None, None),
+            (21, "Dee", None, None, None, None),
+            (22, "No \\N here", None, None, None, None),
         ],
     ),
 }

@@ -6,10 +6,14 @@ import numpy as np
 
 from bulk_pipelines.formats.files import csv_ends
 
+NO_TEXT = 0xFF
+"""A byte that no text in UTF-8 has."""
+
 
 @dataclass(frozen=True)
 class Dialect:
-    """`nulls` are the spellings of no value, besides the empty field. A quoted spelling is a text."""
+    """`nulls` are the spellings of no value, besides the empty field. A quoted spelling is a text. They are compared
+    with fields as these stand in the file, where an escape character means nothing yet: MySQL writes \\N, and not N."""
 
     delimiter: str = ","
     quote: str | None = '"'
@@ -38,6 +42,25 @@ class Dialect:
             escaped = marks[(marks - firsts) % 2 == 0] + 1
             changed[escaped[escaped < len(changed)]] = ord("x")
         return changed.tobytes()
+
+    def with_nulls_marked(self, data: bytes) -> tuple[bytes, list[bytes]]:
+        """Return the records with marks in the place of spellings of no value, and these marks. The data must begin
+        with a record."""
+        structure = self.structure(data)
+        ends = csv_ends.field_ends(structure)
+        starts = np.concatenate(([0], ends + 1))
+        lengths = np.append(ends, len(data)) - starts
+        view = np.frombuffer(data, dtype=np.uint8)
+        changed = view.copy()
+        marks = []
+        for spelling in map(str.encode, self.nulls):
+            places = starts[lengths == len(spelling)]
+            for offset, byte in enumerate(spelling):
+                places = places[view[places + offset] == byte]
+            for offset in range(len(spelling)):
+                changed[places + offset] = NO_TEXT
+            marks.append(bytes([NO_TEXT]) * len(spelling))
+        return changed.tobytes(), marks
 
     def judgeable_length(self, data: bytes) -> int:
         """Return how many bytes of a block can be judged without the byte behind it."""

@@ -1,0 +1,80 @@
+"""Spellings of no value in files with an escape character, such as MySQL's \\N: an import and the rows of a recipe read
+what a reader does that goes from character to character."""
+
+from dataclasses import dataclass
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from bulk_pipelines.formats.reading import Reading
+from bulk_pipelines.imports.plan.inspect.dialect import Dialect
+from bulk_pipelines.imports.records import csv_parsing
+from bulk_pipelines.processing.intake.csv_records import of_csv
+from bulk_pipelines.processing.intake.rows import Told
+
+COLUMNS = ("a", "b", "c")
+LETTERS = ["\\", "N", "x", ";", "\t", "'", "\n", "é", "-", "\x01", ","]
+
+
+@dataclass(frozen=True)
+class Field:
+    """A value, how it stands in the file, and whether that is in quotes."""
+
+    value: str
+    spelt: str
+    quoted: bool
+
+
+@st.composite
+def fields(draw: st.DrawFn, dialect: Dialect) -> Field:
+    text = draw(st.text(st.sampled_from(LETTERS), max_size=4))
+    quoted = dialect.quote is not None and draw(st.booleans())
+    special = {dialect.escape, dialect.delimiter, dialect.quote, *([] if quoted else ["\n"])}
+    spelt = "".join(f"\\{mark}" if mark in special or (mark == "N" and draw(st.booleans())) else mark for mark in text)
+    return Field(text, f"{dialect.quote}{spelt}{dialect.quote}" if quoted else spelt, quoted)
+
+
+@st.composite
+def files(draw: st.DrawFn) -> tuple[Dialect, list[list[Field]]]:
+    nulls = draw(st.lists(st.sampled_from(["\\N", "N", "-", "\\x", "é", "x\\N"]), min_size=1, max_size=3, unique=True))
+    dialect = Dialect(draw(st.sampled_from(";\t,")), draw(st.sampled_from([None, "'"])), "\\", tuple(nulls))
+    row = st.lists(fields(dialect), min_size=len(COLUMNS), max_size=len(COLUMNS))
+    return dialect, draw(st.lists(row, min_size=1, max_size=6))
+
+
+MYSQL = (
+    Dialect("\t", None, "\\", ("\\N",)),
+    [
+        [Field("N", "\\N", quoted=False), Field("N", "N", quoted=False), Field("\\N", "\\\\N", quoted=False)],
+        [Field("x\ty", "x\\\ty", quoted=False), Field("\n", "\\\n", quoted=False), Field("N", "\\N", quoted=False)],
+    ],
+)
+
+
+@given(files())
+@example(MYSQL)
+def test_spellings_are_compared_as_they_stand(drawn: tuple[Dialect, list[list[Field]]]) -> None:
+    dialect, rows = drawn
+    text = "".join(dialect.delimiter.join(field.spelt for field in row) + "\n" for row in rows)
+    meant = [
+        [None if not field.quoted and field.spelt in dialect.nulls else field.value for field in row] for row in rows
+    ]
+
+    table, misfits = csv_parsing.read(text.encode(), COLUMNS, dialect)
+    assert misfits == []
+    # To an import, an empty field that is not quoted is no value.
+    assert [list(row.values()) for row in table.to_pylist()] == [
+        [None if field.spelt == "" else value for field, value in zip(row, values, strict=True)]
+        for row, values in zip(rows, meant, strict=True)
+    ]
+
+    reading = Reading(
+        delimiter=dialect.delimiter,
+        quote=dialect.quote or "",
+        escape=dialect.escape,
+        nulls=dialect.nulls,
+        no_header=True,
+        fields=COLUMNS,
+    )
+    records = of_csv(iter(text.splitlines(keepends=True)), Told(reading=reading))
+    assert [list(row.values()) for row in records.rows] == meant
