@@ -2,15 +2,19 @@
 what a reader does that goes from character to character."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
-from hypothesis import example, given
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from bulk_pipelines.formats.reading import Reading
 from bulk_pipelines.imports.plan.inspect.dialect import Dialect
+from bulk_pipelines.imports.plan.inspect.layout import Format, Layout
 from bulk_pipelines.imports.records import csv_parsing
 from bulk_pipelines.processing.intake.csv_records import of_csv
 from bulk_pipelines.processing.intake.rows import Told
+from bulk_pipelines_tests.scenes.small_pieces import pieces
+from bulk_pipelines_tests.scenes.today import examples
 
 COLUMNS = ("a", "b", "c")
 LETTERS = ["\\", "N", "x", ";", "\t", "'", "\n", "é", "-", "\x01", ","]
@@ -51,19 +55,27 @@ MYSQL = (
 )
 
 
-@given(files())
-@example(MYSQL)
-def test_spellings_are_compared_as_they_stand(drawn: tuple[Dialect, list[list[Field]]]) -> None:
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(drawn=files(), size=st.tuples(st.integers(1, 200), st.integers(1, 8), st.integers(1, 64)))
+@example(drawn=MYSQL, size=(200, 8, 64))
+def test_spellings_are_compared_as_they_stand(
+    tmp_path: Path, drawn: tuple[Dialect, list[list[Field]]], size: tuple[int, int, int]
+) -> None:
     dialect, rows = drawn
     text = "".join(dialect.delimiter.join(field.spelt for field in row) + "\n" for row in rows)
     meant = [
         [None if not field.quoted and field.spelt in dialect.nulls else field.value for field in row] for row in rows
     ]
 
-    table, misfits = csv_parsing.read(text.encode(), COLUMNS, dialect)
-    assert misfits == []
+    path = tmp_path / "file.csv"
+    path.write_bytes(text.encode())
+    found = []
+    for block in pieces(path, Layout(Format.CSV, COLUMNS, 0, 1, dialect=dialect), size):
+        parsed = csv_parsing.parse(block, COLUMNS, dialect)
+        assert not parsed.faults
+        found += [list(row.values()) for row in parsed.table.to_pylist()]
     # To an import, an empty field that is not quoted is no value.
-    assert [list(row.values()) for row in table.to_pylist()] == [
+    assert found == [
         [None if field.spelt == "" else value for field, value in zip(row, values, strict=True)]
         for row, values in zip(rows, meant, strict=True)
     ]

@@ -3,23 +3,18 @@
 import csv
 import io
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bulk_pipelines.imports.plan.cut import ranges as cutting
 from bulk_pipelines.imports.plan.inspect import layout
 from bulk_pipelines.imports.plan.inspect.layout import Format, Layout
 from bulk_pipelines.imports.plan.land.landed_file import LocalFile
-from bulk_pipelines.imports.records import blocks, csv_parsing, json_parsing
-from bulk_pipelines.imports.records.blocks import Block
+from bulk_pipelines.imports.records import csv_parsing, json_parsing
 from bulk_pipelines.resources.articles import ARTICLES
-from bulk_pipelines_tests.scenes.import_runs import Pace
+from bulk_pipelines_tests.scenes.small_pieces import pieces
 from bulk_pipelines_tests.scenes.today import examples
 
 COLUMNS = ("a", "b", "c")
@@ -31,22 +26,6 @@ text = st.text(
 fields = st.lists(st.tuples(text, text, text), min_size=1, max_size=12)
 sizes = st.tuples(st.integers(1, 200), st.integers(1, 8), st.integers(1, 64))
 few = settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-
-
-@contextmanager
-def small_steps(size: int) -> Iterator[None]:
-    """Read and cut in steps of so many bytes within the block, so that every border is met."""
-    with patch.object(cutting, "BLOCK", size), patch.object(blocks, "LEAST_READ", size):
-        yield
-
-
-def pieces(path: Path, found: Layout, size: tuple[int, int, int]) -> Iterator[Block]:
-    range_bytes, rows, step = size
-    with LocalFile(path) as source, small_steps(step):
-        ranges = cutting.cut(source, found, range_bytes)
-        assert [each.start for each in ranges[1:]] == [each.stop for each in ranges[:-1]]
-        for piece in ranges:
-            yield from blocks.read(source, found, piece, Pace(rows), 1 << 20)
 
 
 def read_csv(path: Path, found: Layout, size: tuple[int, int, int]) -> tuple[list[list[str]], list[int], list[int]]:
