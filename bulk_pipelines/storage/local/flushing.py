@@ -2,8 +2,6 @@
 
 import os
 from concurrent.futures import Future, ThreadPoolExecutor
-from types import TracebackType
-from typing import Self
 
 EVERY = 8 << 20
 """How many bytes are brought to the disk at a time. For a file with fewer, no thread is started."""
@@ -35,11 +33,7 @@ class Flushing:
         if self.running is not None:
             self.running.result()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """End the thread, when it has brought to the disk what it is at."""
         if self.thread:
             self.thread.shutdown()

@@ -12,7 +12,7 @@ import os
 import secrets
 import stat
 from collections.abc import Collection, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -172,7 +172,7 @@ class LocalStorage(Storage):
                     flushing.wrote(file.write(data))
 
             try:
-                with flushing:
+                with closing(flushing):
                     yield Sink(write)
                 with translated(url):
                     flushing.finish()

@@ -54,6 +54,8 @@ class Dialect:
         changed = view.copy()
         marks = []
         for spelling in map(str.encode, self.nulls):
+            if self.quote is not None and spelling.startswith(self.quote.encode()):
+                continue  # a field that begins like this is quoted, and a text
             places = starts[lengths == len(spelling)]
             for offset, byte in enumerate(spelling):
                 places = places[view[places + offset] == byte]

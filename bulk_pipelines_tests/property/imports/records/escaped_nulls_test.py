@@ -40,7 +40,11 @@ def fields(draw: st.DrawFn, dialect: Dialect) -> Field:
 
 @st.composite
 def files(draw: st.DrawFn) -> tuple[Dialect, list[list[Field]]]:
-    nulls = draw(st.lists(st.sampled_from(["\\N", "N", "-", "\\x", "é", "x\\N"]), min_size=1, max_size=3, unique=True))
+    nulls = draw(
+        st.lists(
+            st.sampled_from(["\\N", "N", "-", "\\x", "é", "x\\N", "'N'", "''"]), min_size=1, max_size=3, unique=True
+        )
+    )
     dialect = Dialect(draw(st.sampled_from(";\t,")), draw(st.sampled_from([None, "'"])), "\\", tuple(nulls))
     row = st.lists(fields(dialect), min_size=len(COLUMNS), max_size=len(COLUMNS))
     return dialect, draw(st.lists(row, min_size=1, max_size=6))

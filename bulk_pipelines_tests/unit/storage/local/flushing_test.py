@@ -1,4 +1,5 @@
 import os
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from bulk_pipelines.storage.local.flushing import EVERY, Flushing
 def test_an_error_of_the_disk_is_told_before_the_file_is_whole() -> None:
     reading, writing = os.pipe()
     try:
-        with Flushing(writing) as flushing:  # a pipe cannot be brought to the disk
+        with closing(Flushing(writing)) as flushing:  # a pipe cannot be brought to the disk
             flushing.wrote(EVERY)
             with pytest.raises(OSError, match="Invalid argument"):
                 flushing.finish()
@@ -21,7 +22,7 @@ def test_an_error_of_the_disk_is_told_before_the_file_is_whole() -> None:
 
 
 def test_a_small_file_needs_no_thread(tmp_path: Path) -> None:
-    with (tmp_path / "file").open("wb") as file, Flushing(file.fileno()) as flushing:
+    with (tmp_path / "file").open("wb") as file, closing(Flushing(file.fileno())) as flushing:
         flushing.wrote(file.write(b"x" * (EVERY - 1)))
         assert flushing.thread is None
         flushing.wrote(file.write(b"x"))
