@@ -79,9 +79,12 @@ def read(data: bytes, columns: tuple[str, ...], dialect: Dialect) -> tuple[pa.Ta
         return empty(columns), []
     if data.startswith(BOM):
         data = BOM + data  # Arrow takes away a BOM at the beginning of whatever it reads
-    nulls: list[str] | list[bytes] = list(dialect.nulls)
+    if not data.endswith(b"\n") and dialect.structure(data + b"\n").endswith(b"\n"):
+        data += b"\n"  # else Arrow takes an empty field at the end for a quoted one if the field before it is quoted
+    nulls = dialect.nulls
     if dialect.escape is not None and nulls:
-        data, nulls = dialect.with_nulls_marked(data)
+        data, mark_of_none = dialect.with_nulls_marked(data)
+        nulls = (mark_of_none,)
     table = pyarrow.csv.read_csv(
         pa.BufferReader(data),  # type: ignore[arg-type]  # the stubs know only Python's own files
         pyarrow.csv.ReadOptions(

@@ -127,7 +127,6 @@ def csv_rows(
 def as_spelt(record: str, dialect: Dialect) -> list[str | None]:
     """Return each field of a record as it stands in the file; None for one that is quoted, because a quoted spelling of
     no value is a text. An escape character means nothing yet: MySQL writes \\N, and not N."""
-    record = record.rstrip("\r\n")
     found: list[str | None] = []
     quoted, inside, begins, place, start = False, False, True, 0, 0
     while place < len(record):
@@ -141,9 +140,11 @@ def as_spelt(record: str, dialect: Dialect) -> list[str | None]:
                 inside = False
         elif mark == dialect.quote and begins:
             quoted = inside = True
+        elif mark in "\r\n":
+            break
         elif mark == dialect.delimiter:
             found.append(None if quoted else record[start:place])
             quoted, start = False, place + 1
         begins = mark == dialect.delimiter and not inside
         place += 1
-    return [*found, None if quoted else record[start:]]
+    return [*found, None if quoted else record[start:place]]

@@ -101,7 +101,7 @@ def csv_borders(source: LandedFile, layout: Layout, targets: Targets) -> Iterato
     for base, raw in blocks(source, layout.start, source.size, dialect.judgeable_length):
         visible = visible or bool(raw.strip(b"\r\n"))
         data = dialect.structure(raw)
-        if csv_ends.is_plain(data) and not state.quoted:
+        if csv_ends.is_plain(data) and not csv_ends.has_lone_return(raw) and not state.quoted:
             ends, state = None, csv_ends.QuoteState(False, data[-1])
             count = partial(count_plain, data if layout.numbered else raw)
         else:

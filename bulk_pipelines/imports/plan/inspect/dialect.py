@@ -1,13 +1,11 @@
 """How the records of a CSV file are written: what separates their fields, and what protects a separator in a field."""
 
+import secrets
 from dataclasses import dataclass
 
 import numpy as np
 
 from bulk_pipelines.formats.files import csv_ends
-
-NO_TEXT = 0xFF
-"""A byte that no text in UTF-8 has."""
 
 
 @dataclass(frozen=True)
@@ -43,31 +41,35 @@ class Dialect:
             changed[escaped[escaped < len(changed)]] = ord("x")
         return changed.tobytes()
 
-    def with_nulls_marked(self, data: bytes) -> tuple[bytes, list[bytes]]:
-        """Return the records with marks in the place of spellings of no value, and these marks. The data must begin
-        with a record."""
-        structure = self.structure(data)
-        ends = csv_ends.field_ends(structure)
+    def with_nulls_marked(self, data: bytes) -> tuple[bytes, str]:
+        """Return the records with a mark in the place of each spelling of no value, and this mark, which stands nowhere
+        else in them. The data must begin with a record."""
+        mark = secrets.token_hex(8)
+        while mark.encode() in data:
+            mark = secrets.token_hex(8)
+        ends = csv_ends.field_ends(self.structure(data))
         starts = np.concatenate(([0], ends + 1))
         lengths = np.append(ends, len(data)) - starts
         view = np.frombuffer(data, dtype=np.uint8)
-        changed = view.copy()
-        marks = []
+        is_none = np.zeros(len(starts), dtype=bool)
         for spelling in map(str.encode, self.nulls):
             if self.quote is not None and spelling.startswith(self.quote.encode()):
                 continue  # a field that begins like this is quoted, and a text
-            places = starts[lengths == len(spelling)]
+            fields = np.flatnonzero((lengths == len(spelling)) & (lengths > 0))
             for offset, byte in enumerate(spelling):
-                places = places[view[places + offset] == byte]
-            for offset in range(len(spelling)):
-                changed[places + offset] = NO_TEXT
-            marks.append(bytes([NO_TEXT]) * len(spelling))
-        return changed.tobytes(), marks
+                fields = fields[view[starts[fields] + offset] == byte]
+            is_none[fields] = True
+        pieces, position = [], 0
+        for start, length in zip(starts[is_none].tolist(), lengths[is_none].tolist(), strict=True):
+            pieces += [data[position:start], mark.encode()]
+            position = start + length
+        return b"".join([*pieces, data[position:]]), mark
 
     def judgeable_length(self, data: bytes) -> int:
         """Return how many bytes of a block can be judged without the byte behind it."""
         if self.escape is not None:
-            data = data.rstrip(self.escape.encode())
+            # A carriage return that is escaped counts as a line only if no newline is behind it.
+            data = data.removesuffix(b"\r").rstrip(self.escape.encode())
         return csv_ends.judgeable_length(self.structure(data))
 
 
